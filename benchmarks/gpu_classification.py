@@ -1,4 +1,4 @@
-"""Classification in a GPU check: ops against the copy bandwidth, metrics against torchmetrics, no waiting ``update``.
+"""Classification in a GPU check: ops against the copy bandwidth, metrics against torchmetrics.
 
 No time is kept unless its numbers equal those of the CPU, or of torchmetrics. The device may be the CPU.
 """
@@ -15,12 +15,11 @@ from torch import Tensor
 
 from benchmarks.checks import Checks, Later
 from benchmarks.gpu_jobs import Bandwidth, Job, OfFunction, OfMetric
-from benchmarks.gpu_parity import only_rehearsed, updated_without_wait
 from benchmarks.gpu_timing import time_jobs
+from benchmarks.gpu_waiting import THRESHOLDS
 from testing.registry import call
 from valor_gpu.ops import backends
 
-THRESHOLDS = 200
 _MARGIN = 2.5  # of the true class, in standard deviations of a logit
 
 
@@ -86,7 +85,7 @@ def time_classification(checks: Checks, load: Load, device: torch.device, bandwi
     backends()  # registers all ops
     load = load.fitting(device)
     scores = Later(f"scores {load.name}", partial(make, load, device))
-    time_jobs(checks, [*op_jobs(load, scores), *pair_jobs(load, scores)], device, bandwidth)
+    time_jobs(checks, [*op_jobs(load, scores), *pair_jobs(load, scores), brier_job(load)], device, bandwidth)
 
 
 # ---------------------------------------------------------------------------------------------------------------- ops
@@ -194,45 +193,13 @@ def _pair_job(name: str, pair: Pair, load: Load, scores: Later[tuple[Tensor, Ten
     return Job(named, data, ours, (pair.key,), max(load.repeats // 2, 1), theirs, tolerance=pair.tolerance, seconds=60)
 
 
-# ------------------------------------------------------------------------------------------------------------ waiting
+def brier_job(load: Load) -> Job:
+    """The Brier score of as many rows and a tenth of the classes, in one update; torchmetrics has none."""
+    part = replace(load, classes=max(load.classes // 10, 2))
 
+    def ours(device: torch.device) -> OfMetric:
+        kind = importlib.import_module("valor_gpu.classification").BrierScore
+        return OfMetric(kind(num_classes=part.classes).to(device))
 
-def check_waiting(checks: Checks, device: torch.device) -> None:
-    """``update`` of every metric does not synchronise once the first has copied its tables and loaded its kernels."""
-    classification = importlib.import_module("valor_gpu.classification")
-    made = importlib.import_module("valor_gpu.compat.torchmetrics.task_names").MADE  # names that add only arguments
-    for name in [name for name in classification.__all__ if name not in made]:
-        kind, needed = getattr(classification, name), _NEEDED.get(name, {"num_classes": 20})
-        for more in (needed, {**needed, "thresholds": THRESHOLDS}) if name in _CURVED else (needed,):
-            options = "".join(f", {key} {value}" for key, value in more.items() if key not in needed)
-            checks.run(f"update of {name}{options} does not wait", partial(_check_waiting, kind, more, device))
-
-
-_CURVED = ("ROCAUC", "AveragePrecision", "ROC", "PrecisionRecallCurve", "EER")
-_NEEDED: dict[str, dict[str, Any]] = {
-    "PrecisionAtFixedRecall": {"num_classes": 20, "min_recall": 0.5},
-    "RecallAtFixedPrecision": {"num_classes": 20, "min_precision": 0.5},
-    "SensitivityAtSpecificity": {"num_classes": 20, "min_specificity": 0.5},
-    "SpecificityAtSensitivity": {"num_classes": 20, "min_sensitivity": 0.5},
-    "MultilabelCoverageError": {"num_labels": 20},
-    "MultilabelRankingAveragePrecision": {"num_labels": 20},
-    "MultilabelRankingLoss": {"num_labels": 20},
-    "RiskAtCoverage": {"num_classes": 20, "coverage": 0.5},
-    "CoverageAtRisk": {"num_classes": 20, "max_risk": 0.5},
-    "ConformalCoverage": {"num_classes": 20, "threshold": 0.2},
-    "BinaryFairness": {"num_groups": 3},
-    "BinaryGroupStatRates": {"num_groups": 3},
-}
-"""Arguments of metrics that need others than ``num_classes``."""
-
-
-def _check_waiting(kind: Any, choices: dict[str, Any], device: torch.device) -> None:
-    scores, target = make(Load(rows=4 * 512, classes=20), device)
-    if "num_labels" in choices:
-        target = torch.nn.functional.one_hot(target, 20)
-    data = [scores, target]
-    if "num_groups" in choices:
-        data = [scores[:, 0], (target == 0).long(), target % choices["num_groups"]]
-    batches = list(zip(*(part.split(512) for part in data)))
-    updated_without_wait(lambda: kind(**choices).to(device), batches, device).compute()
-    only_rehearsed(device, "a wait of the host")
+    name = f"Brier score, {part.rows:,} x {part.classes:,}"
+    return Job(name, lambda device: [make(part, device)], ours, ("Brier score",), load.repeats, seconds=60)

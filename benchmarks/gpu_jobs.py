@@ -82,7 +82,7 @@ class OfFunction:
 
 
 class OfMetric:
-    """Updates of a metric; ``data`` is a list of pairs of its arguments.
+    """Updates of a metric; ``data`` is a list of its arguments.
 
     Args:
         metric: on its device.
@@ -94,8 +94,8 @@ class OfMetric:
         self._value: Any = None
 
     def __call__(self, data: Any) -> object:
-        for preds, target in data:
-            self._metric.update(preds, target)
+        for batch in data:
+            self._metric.update(*batch)
         if self._computes:
             self._value = self._metric.compute()
         return self._value

@@ -18,11 +18,12 @@ from typing import Any
 
 import torch
 
-from benchmarks import gpu_classification, gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests, gpu_timing
+from benchmarks import gpu_masks, gpu_nccl, gpu_parity, gpu_sanitizer, gpu_tests, gpu_timing, gpu_waiting
 from benchmarks.checks import Checks, Later, OutOfTime
 from benchmarks.gpu_budgets import time_budgets
 from benchmarks.gpu_classification import Load, time_classification
 from benchmarks.gpu_record import standing
+from benchmarks.gpu_rows import row_jobs
 from benchmarks.gpu_streams import check_streams
 from benchmarks.gpu_timing import COPY_BYTES, copy_bytes_per_second
 from benchmarks.gpu_unseen import check_unseen
@@ -101,7 +102,7 @@ def _unseen(checks: Checks, setup: Setup) -> None:
 
 def _waiting(checks: Checks, setup: Setup) -> None:
     gpu_parity.check_waiting(checks, setup.device)
-    gpu_classification.check_waiting(checks, setup.device)
+    gpu_waiting.check_waiting(checks, setup.device)
 
 
 def _graphs(checks: Checks, setup: Setup) -> None:
@@ -117,6 +118,7 @@ def _timing(checks: Checks, setup: Setup) -> None:
     gpu_timing.time_copy(checks, setup.bandwidth, device)
     jobs = [job for work in works for job in gpu_timing.whole_jobs(work)]
     jobs += [gpu_timing.replicates_job(works[0], sizes.replicates), gpu_timing.box_pairs_job(sizes)]
+    jobs += row_jobs(sizes)
     gpu_timing.time_jobs(checks, jobs, device, setup.bandwidth)
     for work in works[:1]:
         time_budgets(checks, work, device)

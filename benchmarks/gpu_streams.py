@@ -19,9 +19,9 @@ from torch.utils import _pytree as pytree
 from benchmarks import gpu_process
 from benchmarks.checks import Checks, Disagreement, Unavailable, wait
 from benchmarks.gpu_parity import Form, Sides, as_lists, as_packed, on, run_metric
+from benchmarks.gpu_waiting import metrics
 from testing.parity import differences
 from testing.scenes import random_scene
-from valor_gpu.classification import Accuracy
 from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.ops.accumulate.run import Enqueued, Guess, Records, Words, enqueue
@@ -39,6 +39,11 @@ FORK_SECONDS = 45.0
 """After which a process that was forked off is killed, so that the check fails before it counts as hanging itself."""
 BUSY_CYCLES = 50_000_000
 """For which another stream keeps the device busy: some 25 ms."""
+CAPTURED = (
+    "Accuracy", "BrierScore", "NegativeLogLikelihood", "HingeLoss", "BinaryFairness", "MeanSquaredError",
+    "R2Score, multioutput raw_values", "KLDivergence", "RetrievalMAP",
+)  # fmt: skip
+"""Metrics of :func:`benchmarks.gpu_waiting.metrics` whose updates a graph captures, one of each kind of state."""
 _PIECE, _PIECES = 512, 4096
 """Bytes of the smallest piece of memory that torch gives, and how many of them fill what is free."""
 
@@ -48,7 +53,8 @@ def check_streams(checks: Checks, device: torch.device) -> None:
     checks.run("accumulation captured in a CUDA graph", partial(_check_capture, device))
     for name, form in (("lists", as_lists), ("padded", as_packed)):
         checks.run(f"updates captured in a CUDA graph, {name}", partial(check_replays, device, form))
-    checks.run("updates of Accuracy captured in a CUDA graph", partial(_check_counts, device))
+    for name in CAPTURED:
+        checks.run(f"updates of {name} captured in a CUDA graph", partial(_check_rows, name, device))
     checks.run("update and compute on a side stream", partial(_check_side_stream, device))
     if device.type == "cuda" and torch.cuda.device_count() > 1:
         checks.run("a device that is not the current one", partial(_check_other_device, device))
@@ -110,10 +116,10 @@ def check_replays(device: torch.device, form: Form, images: int = 20) -> None:
         raise Disagreement(text)
 
 
-def _check_counts(device: torch.device) -> None:
-    labels = torch.arange(300, device=device).reshape(3, 100)
-    batches = [(row * 7 % 11 % 5, row % 5) for row in labels]
-    total, eager = _replayed(device, partial(Accuracy, num_classes=5), batches)
+def _check_rows(name: str, device: torch.device) -> None:
+    waiting = metrics()[name]
+    batches = [on(device, waiting.batch(number)) for number in range(3)]
+    total, eager = _replayed(device, waiting.make, batches)
     if text := differences(total.compute(), eager.compute()):
         raise Disagreement(text)
 

@@ -20,7 +20,7 @@ NOT_MEASURED = (
     "**Not yet measured on a GPU.** The CUDA kernels compile for compute capability 7.5 to 12.0 and, in a simulator,"
     " give the same bits as the CPU kernels. None has run on a GPU yet, so no time is known."
 )
-LINES, WIDTH = 40, 120
+LINES, WIDTH = 48, 120
 """Of the text at the end of a run, at most."""
 _NAMES = 6
 NAME_WIDTH = 60

@@ -76,6 +76,11 @@ TARGETS: dict[str, tuple[Target, ...]] = {
     "torchmetrics": (Target("memory", times=10),),
     # both wait for the host: batches of 8,192 x 1,000 scores, and a frame of labels, which is as large
     "torchmetrics, host-bound": (Target("host", times=2),),
+    # a metric of regression reads its rows once, and torchmetrics three times or more
+    "torchmetrics, numbers": (Target("memory", times=3),),
+    "nDCG": (Target("launches", seconds=0.05),),
+    "documents": (Target("launches", seconds=1.0), Target("memory", extra_memory=3.0)),
+    "Brier score": (_TWO_FLOORS,),
     # both read the logits once, and torchmetrics takes five floors for all that it does
     "torchmetrics, logits": (Target("memory", times=2),),
 }

@@ -114,8 +114,9 @@ def _label_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
 def _moment_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:
     for kind, dtype in itertools.product((Kind.VARIANCE, Kind.PRODUCTS, Kind.LOG_COSH), (torch.float32, torch.float64)):
         yield "moments", f"{kind.name}, {dtype}", (*moments.pair(rng, kind, (rows,), dtype), int(kind), 0.0, WIDE)
-    wild = [moments.wild(rng, (rows // 8, 3)) for _ in range(2)]
-    yield "moments", "every exponent", (*wild, int(Kind.PRODUCTS), 0.0, WIDE)
+    for columns in (3, 20):
+        wild = [moments.wild(rng, (rows // 32, columns)) for _ in range(2)]
+        yield "moments", f"every exponent, {columns} columns", (*wild, int(Kind.PRODUCTS), 0.0, WIDE)
 
 
 def _histogram_cases(rng: np.random.Generator, rows: int) -> Iterator[Case]:

@@ -31,6 +31,8 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.errors import InputError
 from valor_gpu.ops import backends
 from valor_gpu.ops._device_tables import to_device
+from valor_gpu.regression import MeanSquaredError
+from valor_gpu.retrieval import RetrievalMAP
 from valor_gpu.segmentation import MeanIoU
 
 _BUSY_CYCLES = 20_000_000
@@ -58,6 +60,17 @@ def _scores(seed: int, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tens
     return scores, torch.from_numpy(rng.integers(0, 7, 500 + seed))
 
 
+def _numbers(seed: int) -> tuple[Tensor, Tensor]:
+    rng = np.random.default_rng([8, seed])
+    return torch.from_numpy(rng.random(500 + seed)), torch.from_numpy(rng.random(500 + seed))
+
+
+def _documents(seed: int) -> tuple[Tensor, Tensor, Tensor]:
+    rng, count = np.random.default_rng([9, seed]), 500 + seed
+    preds, target = torch.from_numpy(rng.random(count)), torch.from_numpy(rng.integers(0, 2, count))
+    return preds, target, torch.from_numpy(rng.integers(0, 40, count))
+
+
 def _maps(seed: int) -> tuple[Tensor, Tensor]:
     rng = np.random.default_rng([6, seed])
     preds, target = (torch.from_numpy(rng.integers(0, 5, (2, 60, 70 + seed))) for _ in range(2))
@@ -78,6 +91,8 @@ WORKS: dict[str, Work] = {
     "Accuracy": Work(partial(Accuracy, num_classes=7), _scores),
     "ROCAUC at thresholds": Work(partial(ROCAUC, num_classes=7, thresholds=50), _scores),
     "exact MulticlassAUROC": Work(partial(MulticlassAUROC, num_classes=7), _scores),
+    "MeanSquaredError": Work(MeanSquaredError, _numbers),
+    "RetrievalMAP": Work(RetrievalMAP, _documents),
     "MeanIoU": Work(partial(MeanIoU, num_classes=5, input_format="index"), _maps),
 }
 

@@ -67,6 +67,8 @@ class Sizes:
         op_images: images of the scene at which ops of masks are timed.
         checked: images of the comparisons of mask metrics with the CPU.
         replicates: of the images of a data set of boxes.
+        numbers: rows of metrics of regression.
+        documents: queries and documents of each: with torchmetrics beside, and without.
         repeats: runs of each.
     """
 
@@ -79,13 +81,19 @@ class Sizes:
     op_images: int = 500
     checked: int = 10
     replicates: int = 1000
+    numbers: int = 10_000_000
+    documents: tuple[tuple[int, int], tuple[int, int]] = ((8_000, 40), (100_000, 100))
     repeats: int = 20
 
 
 WHOLE = Sizes()
-QUICK = Sizes((2_000, 1_000), 64, masks=(20, 1080, 1920), dense=(16, 20), op_images=100, checked=3, repeats=5)
+QUICK = Sizes(
+    (2_000, 1_000), 64, masks=(20, 1080, 1920), dense=(16, 20), op_images=100, checked=3, numbers=1_000_000,
+    documents=((500, 40), (10_000, 100)), repeats=5,
+)  # fmt: skip
 DRY = Sizes(
-    (40, 30), 32, (96, 128), masks=(3, 40, 70), dense=(2, 4), op_images=8, checked=2, replicates=2, repeats=2
+    (40, 30), 32, (96, 128), masks=(3, 40, 70), dense=(2, 4), op_images=8, checked=2, replicates=2, numbers=900,
+    documents=((9, 7), (20, 30)), repeats=2,
 )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from testing.datasets import ROOT
 
+_LONGEST_ANSWER = 600.0  # seconds of a page
+
 
 @contextmanager
 def server(store: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, str]]]:
@@ -23,7 +25,7 @@ def server(store: Path) -> Iterator[tuple[http.client.HTTPConnection, dict[str, 
         assert process.stdout is not None
         start = next(line.strip() for line in process.stdout if "/start?token=" in line)
         host, token = re.findall(r"//([^/]+)(/start.*)", start)[0]
-        connection = http.client.HTTPConnection(host)
+        connection = http.client.HTTPConnection(host, timeout=_LONGEST_ANSWER)
         connection.request("GET", token)
         answer = connection.getresponse()
         answer.read()

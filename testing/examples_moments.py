@@ -54,7 +54,16 @@ def examples(quick: bool) -> Iterator[tuple[str, Arguments]]:
     for dtype, other in zip(dtypes, (*dtypes[1:], torch.bool)):
         sides = pair(rng, Kind.PRODUCTS, (1500,), dtype)[0], pair(rng, Kind.PRODUCTS, (1500,), other)[1]
         yield f"{dtype}, {other}", (*sides, int(Kind.PRODUCTS), 0.0, WIDE)
+    yield from _columns(rng)
     yield from () if quick else _large(rng)
+
+
+def _columns(rng: np.random.Generator) -> Iterator[tuple[str, Arguments]]:
+    """Columns that fill groups of two, four and eight, or do not, some more than one block's; numbers of all sizes."""
+    for kind, limbs in ((Kind.SQUARED, WIDE), (Kind.WEIGHTED, NARROW), (Kind.VARIANCE, WIDE), (Kind.PRODUCTS, NARROW)):
+        for shape, dtype in (((1300, 2), torch.float32), ((520, 4), torch.float16), ((259, 9), torch.float32)):
+            yield f"{kind.name}, {shape}, {limbs}", (*pair(rng, kind, shape, dtype), int(kind), 0.0, limbs)
+        yield f"{kind.name}, wild columns", (wild(rng, (300, 8)), wild(rng, (300, 8)), int(kind), 0.0, limbs)
 
 
 def _rough(rng: np.random.Generator, kind: Kind, parameter: float) -> Iterator[tuple[str, Arguments]]:

@@ -183,7 +183,7 @@ class Metric(
         With ``dist_sync_on_step`` it is the value of all ranks, and if one of them fails, every rank raises.
         """
         if self._wrappers:
-            self._check_labels()
+            self._check_forward()
         if (alone := self._planned_forward(args, kwargs)) is not None:
             return alone[0]
         self._count_traced_updates()
@@ -376,7 +376,7 @@ class Metric(
     def _load(self, base: Mapping[str, Any], states: Mapping[str, Any], updates: int) -> None:
         """Lets the state be ``base`` and then ``states`` from elsewhere, which are checked as a whole."""
         parts = self._identity.accept(states, self.error.device, self._kind, self._state_rule)
-        self._combine(base, parts, updates)
+        self._combine(base, self._from_elsewhere(parts), updates)
 
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
         """Lets the state be ``base`` and then ``parts``, in new lists and tensors; all of it or nothing."""

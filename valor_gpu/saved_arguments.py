@@ -45,6 +45,10 @@ class Saved:
         made.__dict__["_given"] = (args, kwargs)
         return made
 
+    def _from_elsewhere(self, parts: Mapping[str, list[Tensor]]) -> Mapping[str, list[Tensor]]:
+        """The tensors of a state of other ranks, files or metrics, as this metric keeps its own."""
+        return parts
+
     def save_state(self: Any, path: str | os.PathLike[str]) -> None:
         """Writes a state file, which :func:`valor_gpu.stats.compare` takes and :func:`valor_gpu.load_metric` reads.
 

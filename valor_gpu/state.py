@@ -7,8 +7,8 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -244,6 +244,21 @@ class State:
     def to(self, device: torch.device | str) -> Self:
         """The same state on ``device``."""
         return type(self)(**{name: tensor.to(device) for name, tensor in self.tensors().items()})
+
+
+_State = TypeVar("_State", bound=State)
+
+
+def on_host(state: _State) -> _State:
+    """Returns a state with all fields on the CPU but those of rows, by one copy from a device."""
+    held = {name: tensor for name, tensor in state.tensors().items() if name not in state.row_fields}
+    if all(tensor.is_cpu for tensor in held.values()):
+        return state
+    fields = sorted(held.items(), key=lambda item: -item[1].element_size())  # so that each is aligned
+    packed = torch.cat([tensor.reshape(-1).view(torch.uint8) for _, tensor in fields]).cpu()
+    parts = packed.split([tensor.nbytes for _, tensor in fields])
+    copied = {name: part.view(tensor.dtype).view(tensor.shape) for (name, tensor), part in zip(fields, parts)}
+    return replace(state, **copied)
 
 
 _FIELD_NAMES: dict[type[State], tuple[str, ...]] = {}

@@ -1,14 +1,13 @@
-// Exact sums on CUDA: a block takes rows of a column. A lane cuts its numbers into slices of a few bits, as
-// csrc/cpu/moment_folds.h does, and sums products of slices in integers; what does not fit is added row by
-// row. Sums are whole numbers, so that the order of blocks changes nothing.
-#include "../core/moments.h"
-#include "launch.h"
+// Exact sums on CUDA: a block takes rows of some columns, a warp those of one. A lane cuts its numbers into
+// slices of a few bits, as csrc/cpu/moment_folds.h does, and sums products of slices in integers; what does
+// not fit is added row by row. Sums are whole numbers, so that the order of blocks changes nothing.
+#include "moment_slices.h"
 
 namespace valor {
 namespace {
 
 constexpr int kThreads = 256, kWarps = kThreads / 32;
-constexpr int kLaneRows = 4, kWarpRows = 32 * kLaneRows;  // rows that a warp reads before it uses them
+constexpr int kWarpRows = 32 * kLaneRows;
 constexpr int64_t kLeastRows = kWarps * kWarpRows, kMostRows = 1 << 16;  // of a block
 constexpr int64_t kBlocks = 1024;                                        // that keep a device busy
 
@@ -118,27 +117,25 @@ struct LaneCounts {
   int64_t error = kNoError;
 };
 
-// Numbers of this lane, rows from `row` on in steps of 32; those of rows at `end` or beyond are 0.
-template <int64_t kKind, bool kFloats>
-__device__ __forceinline__ void read_rows(const MomentTask& task, double bound, int64_t column, int64_t row,
-                                          int64_t end, Numbers& numbers, LaneCounts& seen) {
-  double raw[2][kLaneRows];
-  VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
-    const int64_t index = (row + 32 * i) * task.columns + column;
-    const bool inside = row + 32 * i < end;
-    if (kFloats) {
-      raw[0][i] = inside ? static_cast<double>(static_cast<const float*>(task.preds)[index]) : 0.0;
-      raw[1][i] = inside ? static_cast<double>(static_cast<const float*>(task.target)[index]) : 0.0;
-    } else {
-      raw[0][i] = inside ? load_number(task.preds, index, task.preds_type) : 0.0;
-      raw[1][i] = inside ? load_number(task.target, index, task.target_type) : 0.0;
-    }
-  }
+// The number at an index of predictions (side 0) or of targets.
+template <bool kFloats>
+__device__ __forceinline__ double number_at(const MomentTask& task, int side, int64_t index) {
+  const void* const base = side ? task.target : task.preds;
+  if (kFloats) return static_cast<double>(static_cast<const float*>(base)[index]);
+  return load_number(base, index, side ? task.target_type : task.preds_type);
+}
+
+// Terms of the raw numbers of this lane, rows from `row` on in steps of 32; those of rows at `end` or beyond
+// are 0.
+template <int64_t kKind>
+__device__ __forceinline__ void terms_of(const MomentTask& task, double bound, int64_t column, int64_t row,
+                                         int64_t end, const Numbers& raw, Numbers& numbers,
+                                         LaneCounts& seen) {
   VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
     numbers.values[0][i] = numbers.values[1][i] = 0.0;
     if (row + 32 * i >= end) continue;
     const int64_t kind = kKind == kAbsolute ? task.kind : kKind;
-    const RowTerms terms = moment_terms(kind, raw[0][i], raw[1][i], task.parameter, bound);
+    const RowTerms terms = moment_terms(kind, raw.values[0][i], raw.values[1][i], task.parameter, bound);
     numbers.values[0][i] = terms.first, numbers.values[1][i] = terms.second;
     ++seen.counts[kRows];
     if (terms.error) {
@@ -154,30 +151,6 @@ __device__ __forceinline__ void read_rows(const MomentTask& task, double bound, 
       seen.highest = terms.second > seen.highest ? terms.second : seen.highest;
     }
   }
-}
-
-__device__ __forceinline__ int exponent_above(double size) {
-  return static_cast<int>(bits_of(size) >> 52 & 2047) - 1022;
-}
-
-// Exponents that fit all numbers of the warp; false if slices cannot.
-template <class S>
-__device__ __forceinline__ bool choose_exponents(const Numbers& numbers, int64_t limbs, int* exponents) {
-  const int64_t cut = S::kBits * S::kSlices - 8 * limbs, top = 8 * limbs - kLimbBits;
-  const int lowest = static_cast<int>(cut > -S::kReach ? cut : -S::kReach);
-  const int highest = static_cast<int>(top < S::kReach ? top : S::kReach);
-  bool good = true;
-  VALOR_UNROLLED for (int side = 0; side < S::kSides; ++side) {
-    double size = 0.0;
-    VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
-      const double value = fabs(numbers.values[side][i]);
-      size = value > size ? value : size;
-    }
-    const int found = exponent_above(Warp().max(size)) + 1;
-    good &= found <= highest;
-    exponents[side] = found < lowest ? lowest : found > highest ? highest : found;
-  }
-  return good && lowest <= highest;
 }
 
 // The order of float64 numbers is that of their bits as integers, downwards below 0.
@@ -211,58 +184,134 @@ __device__ __forceinline__ void write_counts(const MomentOutputs& out, int64_t c
   if (Warp().lane() == 0 && lowest <= highest) widen(out, column, lowest, highest);
 }
 
-// Rows [start, end) of a column, added to limbs [sums, limbs] in shared memory.
+// What a warp adds of a column to limbs [sums, limbs] in shared memory.
 template <int64_t kKind, bool kFloats>
-__device__ __forceinline__ void add_rows(const MomentTask& task, const MomentOutputs& out, int64_t column,
-                                         int64_t start, int64_t end, Limb* shared) {
-  using S = Shape<kKind, kFloats>;
-  const double bound = moment_bound(task.limbs);
-  const int64_t limbs = task.limbs;
-  auto add = [&](int sum, int64_t limb, int64_t piece) {
-    atomicAdd(shared + sum * limbs + limb, static_cast<Limb>(piece));
-  };
-  LaneCounts seen;
-  LaneSums<S> sums;
-  int exponents[2] = {-S::kReach, -S::kReach};
-  bool usable = false;  // whether the exponents fit the limbs
-  for (int64_t row = start + threadIdx.x / 32 * kWarpRows; row < end; row += kLeastRows) {
+class WarpSums {
+ public:
+  __device__ __forceinline__ WarpSums(const MomentTask& task, int64_t column, Limb* shared)
+      : task_(task), bound_(moment_bound(task.limbs)), column_(column), shared_(shared) {}
+
+  // Adds raw numbers, of this lane rows from `row` on in steps of 32.
+  __device__ __forceinline__ void add(int64_t row, int64_t end, const Numbers& raw) {
     Numbers numbers;
-    read_rows<kKind, kFloats>(task, bound, column, row + Warp().lane(), end, numbers, seen);
-    bool fits = usable && sums.fits(numbers, exponents);
+    terms_of<kKind>(task_, bound_, column_, row, end, raw, numbers, seen_);
+    bool fits = usable_ && sums_.fits(numbers, exponents_);
     if (Warp().ballot(!fits)) {
-      if (usable) sums.template flush<kKind>(exponents, limbs, add);
-      usable = choose_exponents<S>(numbers, limbs, exponents);
-      fits = usable && sums.fits(numbers, exponents);
+      flush();
+      usable_ = choose_exponents<S>(numbers, task_.limbs, exponents_);
+      fits = usable_ && sums_.fits(numbers, exponents_);
       if (Warp().ballot(!fits)) {
         for (int i = 0; i < kLaneRows; ++i)
-          add_row(kKind == kAbsolute ? task.kind : kKind, {numbers.at(0, i), numbers.at(1, i), 0.0, 0}, limbs,
-                  add);
-        continue;
+          add_row(kKind == kAbsolute ? task_.kind : kKind, {numbers.at(0, i), numbers.at(1, i), 0.0, 0},
+                  task_.limbs, [&](int sum, int64_t limb, int64_t piece) { to_shared(sum, limb, piece); });
+        return;
       }
     }
-    sums.add(numbers, exponents);
+    sums_.add(numbers, exponents_);
   }
-  if (Warp().ballot(usable)) sums.template flush<kKind>(exponents, limbs, add);
-  write_counts<kKind>(out, column, seen);
+
+  __device__ __forceinline__ void finish(const MomentOutputs& out) {
+    flush();
+    write_counts<kKind>(out, column_, seen_);
+  }
+
+ private:
+  using S = Shape<kKind, kFloats>;
+
+  __device__ __forceinline__ void to_shared(int sum, int64_t limb, int64_t piece) {
+    atomicAdd(shared_ + sum * task_.limbs + limb, static_cast<Limb>(piece));
+  }
+  __device__ __forceinline__ void flush() {
+    if (!Warp().ballot(usable_)) return;
+    sums_.template flush<kKind>(exponents_, task_.limbs,
+                                [&](int sum, int64_t limb, int64_t piece) { to_shared(sum, limb, piece); });
+  }
+
+  const MomentTask& task_;
+  const double bound_;
+  const int64_t column_;
+  Limb* const shared_;
+  LaneCounts seen_;
+  LaneSums<S> sums_;
+  int exponents_[2] = {-S::kReach, -S::kReach};
+  bool usable_ = false;  // whether the exponents fit the limbs
+};
+
+// Adds limbs of some columns, [columns, sums, limbs] in shared memory, to those of all.
+__device__ __forceinline__ void add_limbs(const MomentTask& task, const MomentOutputs& out, int64_t column,
+                                          int64_t columns, Limb* shared) {
+  const int64_t sums = columns * task.sums(), words = sums * task.limbs;
+  __syncthreads();
+  if (threadIdx.x < sums)
+    carry_limbs(reinterpret_cast<int64_t*>(shared) + threadIdx.x * task.limbs, task.limbs);
+  __syncthreads();
+  Limb* const to = reinterpret_cast<Limb*>(out.sums) + column * task.sums() * task.limbs;
+  for (int64_t i = threadIdx.x; i < words; i += kThreads)
+    if (shared[i]) atomicAdd(to + i, shared[i]);
 }
 
+// Rows of the only column: every warp reads consecutive rows.
 template <int64_t kKind, bool kFloats>
 __global__ void __launch_bounds__(kThreads, 1)
     sum_rows_kernel(const __grid_constant__ MomentTask task, const __grid_constant__ MomentOutputs out,
                     int64_t rows) {
   VALOR_DYNAMIC_SHARED(Limb, shared);
-  const int64_t column = blockIdx.x % task.columns, start = blockIdx.x / task.columns * rows;
-  const int64_t sums = task.sums(), words = sums * task.limbs;
+  const int64_t start = blockIdx.x * rows, words = task.sums() * task.limbs;
   for (int64_t i = threadIdx.x; i < words; i += kThreads) shared[i] = 0;
   __syncthreads();
   const int64_t end = start + rows < task.rows ? start + rows : task.rows;
-  add_rows<kKind, kFloats>(task, out, column, start, end, shared);
-  __syncthreads();
-  if (threadIdx.x < sums)
-    carry_limbs(reinterpret_cast<int64_t*>(shared) + threadIdx.x * task.limbs, task.limbs);
-  __syncthreads();
-  for (int64_t i = threadIdx.x; i < words; i += kThreads)
-    if (shared[i]) atomicAdd(reinterpret_cast<Limb*>(out.sums) + column * words + i, shared[i]);
+  WarpSums<kKind, kFloats> sums(task, 0, shared);
+  for (int64_t row = start + threadIdx.x / 32 * kWarpRows + Warp().lane(); row - Warp().lane() < end;
+       row += kLeastRows) {
+    Numbers raw;
+    VALOR_UNROLLED for (int side = 0; side < 2; ++side) VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i)
+        raw.values[side][i] = row + 32 * i < end ? number_at<kFloats>(task, side, row + 32 * i) : 0.0;
+    sums.add(row, end, raw);
+  }
+  sums.finish(out);
+  add_limbs(task, out, 0, 1, shared);
+}
+
+// Rows of 2^group adjacent columns: threads read neighbours of a row into a tile in shared memory, [2, tile
+// rows, columns + 1], whose columns the warps share.
+template <int64_t kKind, bool kFloats>
+__global__ void __launch_bounds__(kThreads, 1)
+    sum_columns_kernel(const __grid_constant__ MomentTask task, const __grid_constant__ MomentOutputs out,
+                       int64_t rows, int group) {
+  VALOR_DYNAMIC_SHARED(Limb, shared);
+  const int width = 1 << group, tile_rows = kLeastRows >> group, stride = width + 1;  // odd: banks differ
+  const int64_t groups = (task.columns + width - 1) >> group, words = task.sums() * task.limbs;
+  const int64_t first = (blockIdx.x % groups) << group, start = blockIdx.x / groups * rows;
+  double* const tile = reinterpret_cast<double*>(shared + width * words);
+  for (int64_t i = threadIdx.x; i < width * words; i += kThreads) shared[i] = 0;
+  const int64_t end = start + rows < task.rows ? start + rows : task.rows;
+  const int warp = threadIdx.x / 32, own = warp & (width - 1);
+  const int place = (warp >> group) * kWarpRows + Warp().lane();  // of the first row of this lane in a tile
+  const int64_t column = first + own;
+  WarpSums<kKind, kFloats> sums(task, column, shared + own * words);
+  for (int64_t row = start; row < end; row += tile_rows) {
+    Numbers read;
+    VALOR_UNROLLED for (int side = 0; side < 2; ++side) VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+      const int cell = threadIdx.x + i * kThreads;
+      const int64_t from = row + (cell >> group), at = first + (cell & (width - 1));
+      const bool inside = from < end && at < task.columns;
+      read.values[side][i] = inside ? number_at<kFloats>(task, side, from * task.columns + at) : 0.0;
+    }
+    __syncthreads();  // the tile has been used
+    VALOR_UNROLLED for (int side = 0; side < 2; ++side) VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i) {
+      const int cell = threadIdx.x + i * kThreads;
+      tile[(side * tile_rows + (cell >> group)) * stride + (cell & (width - 1))] = read.values[side][i];
+    }
+    __syncthreads();
+    if (column < task.columns && row + place - Warp().lane() < end) {
+      Numbers raw;
+      VALOR_UNROLLED for (int side = 0; side < 2; ++side) VALOR_UNROLLED for (int i = 0; i < kLaneRows; ++i)
+          raw.values[side][i] = tile[(side * tile_rows + place + 32 * i) * stride + own];
+      sums.add(row + place, end, raw);
+    }
+  }
+  if (column < task.columns) sums.finish(out);
+  add_limbs(task, out, first, task.columns - first < width ? task.columns - first : width, shared);
 }
 
 __global__ void __launch_bounds__(kThreads) carry_kernel(int64_t* sums, int64_t count, int64_t limbs) {
@@ -270,18 +319,36 @@ __global__ void __launch_bounds__(kThreads) carry_kernel(int64_t* sums, int64_t 
   if (i < count) carry_limbs(sums + i * limbs, limbs);
 }
 
+constexpr size_t kShared = 48 << 10;  // of a block, unless the device is asked for more
+
+inline size_t bytes_of_group(const MomentTask& task, int group) {
+  const size_t tile = group ? 2 * (kLeastRows >> group) * ((1 << group) + 1) : 0;
+  return ((static_cast<size_t>(task.sums() * task.limbs) << group) + tile) * sizeof(Limb);
+}
+
 template <int64_t kKind>
 int32_t launch_sums(const MomentTask& task, const MomentOutputs& out, void* stream) {
-  const int64_t wanted = kBlocks / task.columns > 0 ? kBlocks / task.columns : 1;
+  int group = task.columns > 4 ? 3 : task.columns > 2 ? 2 : task.columns > 1 ? 1 : 0;
+  while (group > 0 && bytes_of_group(task, group) > kShared) --group;
+  const int64_t groups = (task.columns + (1 << group) - 1) >> group;
+  const int64_t wanted = kBlocks / groups > 0 ? kBlocks / groups : 1;
   int64_t rows = ((task.rows + wanted - 1) / wanted + kLeastRows - 1) / kLeastRows * kLeastRows;
   rows = rows < kMostRows ? rows : kMostRows;
-  const unsigned blocks = static_cast<unsigned>((task.rows + rows - 1) / rows * task.columns);
-  const size_t bytes = static_cast<size_t>(task.sums() * task.limbs) * sizeof(Limb);
+  const unsigned blocks = static_cast<unsigned>((task.rows + rows - 1) / rows * groups);
+  const size_t bytes = bytes_of_group(task, group);
   const bool floats = task.preds_type == kFloat32 && task.target_type == kFloat32 && is_exact_kind(task.kind);
-  const int32_t status =
-      floats
-          ? VALOR_LAUNCH((sum_rows_kernel<kKind, true>), blocks, kThreads, bytes, stream, task, out, rows)
-          : VALOR_LAUNCH((sum_rows_kernel<kKind, false>), blocks, kThreads, bytes, stream, task, out, rows);
+  int32_t status;
+  if (task.columns == 1) {
+    status =
+        floats
+            ? VALOR_LAUNCH((sum_rows_kernel<kKind, true>), blocks, kThreads, bytes, stream, task, out, rows)
+            : VALOR_LAUNCH((sum_rows_kernel<kKind, false>), blocks, kThreads, bytes, stream, task, out, rows);
+  } else {
+    status = floats ? VALOR_LAUNCH((sum_columns_kernel<kKind, true>), blocks, kThreads, bytes, stream, task,
+                                   out, rows, group)
+                    : VALOR_LAUNCH((sum_columns_kernel<kKind, false>), blocks, kThreads, bytes, stream, task,
+                                   out, rows, group);
+  }
   if (status) return status;
   const int64_t sums = task.columns * task.sums();
   return VALOR_LAUNCH(carry_kernel, static_cast<unsigned>((sums + kThreads - 1) / kThreads), kThreads, 0,

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from benchmarks import gpu_classification, gpu_nccl, gpu_parity, gpu_process, gpu_streams, gpu_unseen_streams
+from benchmarks import gpu_nccl, gpu_parity, gpu_process, gpu_streams, gpu_unseen_streams, gpu_waiting
 from benchmarks.checks import CHECK_SECONDS, Checks, Disagreement, Unavailable
 from benchmarks.gpu_parity import as_lists, as_packed
 from benchmarks.gpu_streams import CHOICES, check_replays
@@ -327,10 +327,8 @@ def wait_in_boxes(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -
     gpu_parity._check_waiting(CUDA, as_lists, 2)
 
 
-def wait_in_scores(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -> None:
-    made = gpu_classification.make(gpu_classification.Load(rows=4 * 512, classes=20), CPU)
-    monkeypatch.setattr(gpu_classification, "make", lambda *_: made)
-    gpu_classification._check_waiting(lambda **_: metric(), {}, CUDA)
+def wait_in_rows(metric: Callable[[], Slow], _: pytest.MonkeyPatch) -> None:
+    gpu_waiting.check_updates(gpu_waiting.Waiting(metric, lambda _: ()), CUDA)
 
 
 def wait_in_queue(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -338,7 +336,7 @@ def wait_in_queue(metric: Callable[[], Slow], monkeypatch: pytest.MonkeyPatch) -
     gpu_unseen_streams.check_queue(CUDA, gpu_unseen_streams.Work(metric, lambda _: ()), 4)
 
 
-@pytest.mark.parametrize("check", [wait_in_boxes, wait_in_scores, wait_in_queue])
+@pytest.mark.parametrize("check", [wait_in_boxes, wait_in_rows, wait_in_queue])
 def test_every_check_of_waits_finds_one(check: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     device = Pretended(monkeypatch)
     check(lambda: Slow(device), monkeypatch)
@@ -351,7 +349,9 @@ def test_waits_are_rehearsed_on_the_cpu() -> None:
     with pytest.raises(Unavailable, match=said):
         gpu_parity._check_waiting(CPU, as_lists, 2)
     with pytest.raises(Unavailable, match=said):
-        gpu_classification._check_waiting(Accuracy, {"num_classes": 20}, CPU)
+        gpu_waiting.check_updates(gpu_waiting.metrics()["Accuracy"], CPU)
+    with pytest.raises(Unavailable, match=said):
+        gpu_waiting.check_forward(gpu_waiting.metrics()["Accuracy"], CPU)
 
 
 # ------------------------------------------------------------------------------------------------- limits, processes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ from valor_gpu import classification, text
 from valor_gpu.classification import BinaryAccuracy, MulticlassAccuracy, MulticlassAUROC, MulticlassRecall
 from valor_gpu.compat.torchmetrics.wrapped import _rule_of
 from valor_gpu.detection import DetectionF1, IntersectionOverUnion, MeanAveragePrecision, OpenImagesAveragePrecision
-from valor_gpu.errors import InputError
+from valor_gpu.errors import InputError, SyncError
 from valor_gpu.regression import CriticalSuccessIndex, JensenShannonDivergence, R2Score
 
 PAIRS = [
@@ -361,6 +362,33 @@ def test_wrappers_give_the_numbers_of_all_ranks(tmp_path: Path) -> None:
     assert first["tracker"] == (max(both), both.index(max(both)))
     assert first["boot"]["raw"][2] == (2,)
     assert first["minmax"]["raw"][1:3] == ("float32", ())
+
+
+def _wrong_labels(rank: int, world: int) -> list[str]:
+    """What is raised where only the first rank has had data, and so finds two labels for three outputs."""
+    said, numbers = [], (torch.rand(9, 3), torch.rand(9, 3))
+    for labels, steps in ((["a", "b"], False), (["a", "b", "b"], False), (["a", "b"], True), (["a", "b", "c"], False)):
+        metric = R2Score(multioutput="raw_values", dist_sync_on_step=steps)
+        wrapped = ClasswiseWrapper(metric, labels=labels)
+        if rank == 0:
+            wrapped.update(*numbers)
+        try:
+            said.append(" ".join(wrapped(*numbers) if steps else wrapped.compute()))
+        except (InputError, SyncError) as error:
+            said.append(f"{type(error).__name__}: {error}")
+    return said
+
+
+def test_no_rank_waits_for_one_that_has_wrong_labels(tmp_path: Path) -> None:
+    first, *others = run_ranks(_wrong_labels, tmp_path, limit=60)  # less than a rank waits in a collective
+    few = "labels must have 3 names, one per class, but has 2"
+    wrong = [few, "labels must name each class differently but has", few]
+    assert [said.startswith(f"InputError: {text}") for said, text in zip(first, wrong)] == [True] * 3
+    for other in others:
+        assert all(
+            re.match(f"(SyncError: .*rank 0 failed with )?InputError: {text}", s) for s, text in zip(other, wrong)
+        )
+        assert other[3] == first[3] == "r2score_a r2score_b r2score_c"
 
 
 # ------------------------------------------------------------------------------------------------------------ Lightning

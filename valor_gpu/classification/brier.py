@@ -22,7 +22,7 @@ from valor_gpu.ops.labels.op import TRUE, count_labels
 from valor_gpu.reduce.brier import brier_parts, uncertainty_of
 from valor_gpu.reduce.reliability import BIASED_ERROR, STEPS, with_ones_in_last_bin
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import ROUNDING, check_elements, check_sums, summed
+from valor_gpu.state import ROUNDING, check_elements, check_sums, on_host, summed
 from valor_gpu.stats.row_samples import Arrivals, Pooled, RowSample
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class BrierScore(RowLoss):
             InputError: ``intervals`` is given to a metric that keeps no rows.
         """
         with self.synced_state() as state:
-            values = self._values(state)
+            values = self._values(on_host(state))
             samples, ignored = state.seen.tolist()[:2]
         config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
         half = {"scale_by_half": True} if self.scale_by_half else {}
@@ -245,7 +245,7 @@ class BrierSkillScore(BrierScore):
     def compute(self) -> Tensor:
         """Returns the skill, float32 ``[]``; NaN without data, or where every sample is of one class."""
         state: Any = self.state()
-        return torch.tensor(self._values(state)["BrierSkillScore"], device=state.sums.device).float()
+        return torch.tensor(self._values(on_host(state))["BrierSkillScore"], device=state.sums.device).float()
 
     def _named(self, score: float, skill: float, parts: Mapping[str, float]) -> dict[str, float]:
         return {"BrierSkillScore": skill, "BrierScore": score, **parts}

@@ -235,6 +235,6 @@ def edges_of(n_bins: int, dtype: torch.dtype, device: torch.device) -> Tensor:
     """The edges of the bins in the dtype and on the device of confidences."""
     wide = dtype == torch.float64
     edges = bin_edges(n_bins, np.float64 if wide else np.float32).astype(np.float64)
-    if device.type != "cuda":
-        return torch.from_numpy(edges).to(device, dtype)
+    if device.type == "cpu":
+        return torch.from_numpy(edges).to(dtype)
     return constant(edges, device).to(dtype)

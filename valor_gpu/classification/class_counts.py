@@ -96,7 +96,7 @@ def whole_numbers(values: Tensor) -> Tensor:
         torch.float64
     """
     whole = values.long()
-    few = values.numel() <= _FEW
+    few = values.numel() <= _FEW and values.is_cpu
     same = whole.tolist() == values.tolist() if few else torch.equal(whole.double(), values)
     return whole if same else values
 

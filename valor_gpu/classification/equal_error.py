@@ -14,6 +14,7 @@ from valor_gpu.classification.curves import ROC
 from valor_gpu.classification.resampled_ranks import resampled_points
 from valor_gpu.reduce.curve_points import CurveCounts, after, as_array
 from valor_gpu.result import Result
+from valor_gpu.state import on_host
 
 if TYPE_CHECKING:
     from valor_gpu.stats.intervals import Bootstrap
@@ -81,6 +82,8 @@ class EER(ROC):
         return self._plot(val, ax)
 
     def _rates(self, state: Any) -> NDArray[np.float64]:
+        if not self.exact:
+            state = on_host(state)
         if self._mean:
             fpr, tpr, _ = map(as_array, self._macro(state))
             rates = [_mean_where_nearest(fpr, 1 - tpr, np.abs(fpr - (1 - tpr)))]

@@ -23,7 +23,7 @@ from valor_gpu.reduce.exact_sums import exact, quotient, unit
 from valor_gpu.regression.plans import mean_of_sum
 from valor_gpu.regression.row_kernels import Scoring, native_row_sums, row_scores_plan
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, check_elements, check_rows, joined, least, summed
+from valor_gpu.state import State, check_elements, check_rows, joined, least, on_host, summed
 from valor_gpu.stats.row_samples import RowSample
 
 if TYPE_CHECKING:
@@ -220,6 +220,7 @@ class RowMeans(Metric[Any]):
             if mean is not None:
                 return self._shaped(mean[None])
         return self._shaped(self._computed_of(self.state()))
+        return self._shaped(self._computed_of(on_host(self.state())))
 
     def _computed_of(self, state: Any) -> Tensor:
         """``[K]``, or ``[N, K]`` without a reduction."""
@@ -227,6 +228,7 @@ class RowMeans(Metric[Any]):
         if isinstance(state, RowScores):
             return state.scores.to(dtype, copy=True)
         return torch.tensor(self._numbers(state), dtype=dtype, device=state.sums.device)
+        return torch.tensor(self._numbers(state), dtype=torch.float64).to(self.error.device, dtype)
 
     def _shaped(self, numbers: Tensor) -> Any:
         """The value of ``compute`` from ``[K]`` or ``[N, K]``; by default the only one of K."""
@@ -260,6 +262,7 @@ class RowMeans(Metric[Any]):
         kept = state
         if isinstance(state, RowScores):
             kept = RowSums(*_sums_of(state.scores), state.wide)
+        kept = on_host(kept)
         total = self.reduction == "sum"
         counts = kept.counts.tolist()
         numbers = self._numbers(kept) if self.reduction in ("mean", "sum") else _means(kept)

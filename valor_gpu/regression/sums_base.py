@@ -37,6 +37,7 @@ from valor_gpu.regression.sums_state import (
     width_of,
 )
 from valor_gpu.result import Result, Signature
+from valor_gpu.state import on_host
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -212,6 +213,10 @@ class SumsMetric(Metric[Any]):
         if len(numbers) == 1:
             return torch.scalar_tensor(numbers[0].value, dtype=wide, device=device)
         return torch.tensor([number.value for number in numbers], dtype=wide, device=device)
+        state = on_host(self.state())
+        values = [number.value for number in self._numbers(state)[0]]
+        wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
+        return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the number in float64 with the rows behind it: NaN, with a reason, where it does not exist.
@@ -232,6 +237,7 @@ class SumsMetric(Metric[Any]):
     def _result_of(self, state: Any) -> Result:
         outputs = state.outputs()
         numbers = self._numbers(outputs)
+        numbers, outputs = self._numbers(on_host(state))
         name = type(self).__name__
         values: Any = numbers[0].shown if len(numbers) == 1 else np.array([number.shown for number in numbers])
         reason = first_reason(numbers)
@@ -285,15 +291,20 @@ class InferredOutputs(SumsMetric):
         super()._add(batch, error)
         self._fold()
 
+    def _from_elsewhere(self, parts: Mapping[str, list[Tensor]]) -> Mapping[str, list[Tensor]]:
+        """Its blocks as one, which waits for a device; those of this process are added up by their lengths alone."""
+        if all(len(block) == 1 for block in parts["outputs_seen"]):
+            return parts
+        none = self._kind.nothing(self.kind.sums)
+        # Several blocks may have come as one: their values tell.
+        whole = {name: torch.cat([getattr(none, name).to(self.error.device), *parts[name]]) for name in _BLOCKS}
+        folded = replace(none, **whole).folded()
+        return {**parts, **{name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}}
+
     def _combine(self, base: Mapping[str, Any], parts: Mapping[str, list[Tensor]], updates: int) -> None:
-        blocks = {name: [*base[name], *parts[name]] for name in _BLOCKS}
-        if any(len(block) != 1 for block in blocks["outputs_seen"]):  # several outputs, or blocks that came as one
-            whole = {name: torch.cat(each) for name, each in blocks.items()}
-            none = self._kind.nothing(self.kind.sums)
-            folded = replace(none, **whole).folded()
-            base = {**base, **{name: [] for name in _BLOCKS}}
-            made = {name: [getattr(folded, name)] if len(folded.sums) else [] for name in _BLOCKS}
-            parts = {**parts, **made}
+        if len(sizes := {len(block) for block in (*base["sums"], *parts["sums"]) if len(block)}) > 1:
+            low, *_, high = sorted(sizes)
+            raise InputError(f"all batches must have the same number of outputs but one had {high} and another {low}")
         super()._combine(base, parts, updates)
         self._fold()
 

@@ -6,6 +6,7 @@ part of another one, looks at the metrics that a wrapper takes; for other module
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,7 +27,8 @@ from torchmetrics.wrappers import (
 from torchmetrics.wrappers.transformations import MetricInputTransformer
 
 from valor_gpu.computed import finished_compute
-from valor_gpu.errors import InputError
+from valor_gpu.distributed import exchange
+from valor_gpu.errors import InputError, ValorError
 from valor_gpu.state import Spec
 
 _CLASSWISE, _TRACKER = ClasswiseWrapper.__name__, MetricTracker.__name__
@@ -86,6 +88,27 @@ class Wrappable:
 
     def _check_compute(self) -> None:
         """Raises where the wrapper around the metric would give a wrong number, or an error that names no way out."""
+        metric: Any = self
+        with self._failing_together(metric._to_sync and metric._computed is None and metric._merged is None):
+            self._check_wrapper()
+
+    def _check_forward(self) -> None:
+        metric: Any = self
+        with self._failing_together(metric.dist_sync_on_step):
+            self._check_labels()
+
+    @contextlib.contextmanager
+    def _failing_together(self, is_collective: bool) -> Iterator[None]:
+        """Lets all ranks raise: one without data finds nothing wrong, and would wait for those that do."""
+        metric: Any = self
+        try:
+            yield
+        except ValorError as error:
+            if is_collective and not metric._is_synced and metric.distributed_available_fn():
+                exchange(error, metric._identity, metric._gather(metric.dist_sync_fn, None), metric._storage())
+            raise
+
+    def _check_wrapper(self) -> None:
         if _CLASSWISE in self._wrappers:
             self._check_dtypes(_CLASSWISE, {name: self.__dict__[name] for name in self._merge})
             self._check_labels()
@@ -161,7 +184,7 @@ class Wrappable:
         self._check_dtypes(Running.__name__, states)
         dtypes = {spec.name: spec.dtype for spec in self._schema}  # of a part without data, which may have another
         parts = {k: held if isinstance(held, list) else [held.to(dtypes[k])] for k, held in states.items()}
-        metric._combine(metric.metric_state, parts, metric._update_count + 1)
+        metric._combine(metric.metric_state, metric._from_elsewhere(parts), metric._update_count + 1)
 
 
 def _window(running: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
