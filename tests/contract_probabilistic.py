@@ -11,7 +11,7 @@ PROBABILISTIC_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         dict(_MULTICLASS, n_bins=5, ignore_index=1, keep_rows=True),
     ),
     "BrierSkillScore": (dict(n_bins=5), dict(n_bins=5, ignore_index=1)),
-    "NegativeLogLikelihood": (dict(_MULTICLASS, keep_rows=True), dict(_MULTICLASS, ignore_index=1, keep_rows=True)),
+    "NegativeLogLikelihood": (dict(num_labels=4, keep_rows=True), dict(num_labels=4, ignore_index=1, keep_rows=True)),
     **dict.fromkeys(("AURC", "EAURC"), (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
     "RiskAtCoverage": (dict(_MULTICLASS, coverage=0.5), dict(_MULTICLASS, coverage=0.5, ignore_index=1)),
     "CoverageAtRisk": (dict(max_risk=0.2), dict(max_risk=0.2, ignore_index=1)),
