@@ -112,7 +112,7 @@ class BrierScore(RowLoss):
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         if scale_by_half and num_classes is None:
-            raise InputError("scale_by_half must be False without num_classes: the binary number is half the sum already")
+            raise InputError("scale_by_half must be False without num_classes: binary numbers are half the sum")
         self.n_bins, self.scale_by_half = n_bins, scale_by_half
         columns = Task.of(num_classes, num_labels).classes
         bins = {"bins": torch.zeros((3, columns, n_bins + 1), dtype=torch.float64)}

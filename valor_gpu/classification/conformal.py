@@ -68,7 +68,8 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
     :meth:`result` also gives the mean size of the sets, the fractions of empty and of single ones, the coverage of
     each class and of each size of set, and the least of either: sets of split conformal prediction have the coverage
     that they were made for over all samples, not in each group of them. Counts are whole numbers: any order and split
-    of the samples has the same bits.
+    of the samples has the same bits. There is no ``sample_weight``: coverage is promised to exchangeable
+    samples, and weights, as under covariate shift, belong to the choice of the threshold.
 
     Source: Angelopoulos and Bates, A gentle introduction to conformal prediction and distribution-free uncertainty
     quantification (2021), sections 1.1 and 3; Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers with

@@ -335,6 +335,13 @@ def blocks(rows: Tensor, columns: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
+def narrowed(scores: Tensor) -> Tensor:
+    """Returns the scores in float32 where that changes none, which takes half the time to sort."""
+    narrow = scores.float()
+    same = all(bool((narrow[part].double() == scores[part]).all()) for part in blocks(scores, 1))
+    return narrow if same else scores
+
+
 def _sums(losses: Tensor, weight: Tensor) -> Tensor:
     """The first four sums of :class:`LossSums`; losses without weight are not looked at."""
     held = weight > 0
