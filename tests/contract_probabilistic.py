@@ -15,7 +15,10 @@ PROBABILISTIC_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     **dict.fromkeys(("AURC", "EAURC"), (_MULTICLASS, dict(_MULTICLASS, ignore_index=1))),
     "RiskAtCoverage": (dict(_MULTICLASS, coverage=0.5), dict(_MULTICLASS, coverage=0.5, ignore_index=1)),
     "CoverageAtRisk": (dict(max_risk=0.2), dict(max_risk=0.2, ignore_index=1)),
-    "ConformalCoverage": (dict(_MULTICLASS, threshold=0.2), dict(_MULTICLASS, threshold=0.3)),
+    "ConformalCoverage": (
+        dict(_MULTICLASS, threshold=0.2, keep_rows=True),
+        dict(_MULTICLASS, threshold=0.3, keep_rows=True),
+    ),
     "OperatingPoint": (dict(_MULTICLASS, objective="youden"), dict(_MULTICLASS, objective="youden", ignore_index=1)),
     "ExpectedCost": (dict(num_labels=4, cost_fn=2.0), dict(num_labels=4, cost_fn=2.0, ignore_index=1)),
     "CostCurve": (dict(_MULTICLASS, points=9), dict(_MULTICLASS, points=9, ignore_index=1)),
