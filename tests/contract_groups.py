@@ -35,11 +35,11 @@ def ratings_batch(seed: int, size: int = 7) -> tuple[Tensor]:
 
 def group_rows() -> Iterator[dict[str, Any]]:
     """Keywords of a case for each metric."""
-    for kind in (BinaryFairness, BinaryGroupStatRates):
+    for kind, keep in ((BinaryFairness, False), (BinaryGroupStatRates, False), (BinaryGroupStatRates, True)):
         yield {
-            "name": kind.__name__,
-            "make": partial(kind, 3),
-            "other": partial(kind, 3, threshold=0.75),
+            "name": f"{kind.__name__}-kept" if keep else kind.__name__,
+            "make": partial(kind, 3, keep_rows=keep),
+            "other": partial(kind, 3, threshold=0.75, keep_rows=keep),
             "batch": groups_batch,
             "empty": partial(groups_batch, 0, 0),
             "single": partial(groups_batch, 8, 1),

@@ -97,10 +97,10 @@ def regression_rows() -> Iterator[dict[str, Any]]:
         yield _case(name, {"keep_rows": True}, whys[name], "-rows")
     yield _case("R2Score", {"multioutput": "raw_values", "keep_rows": True}, "", "-outputs", 3)
     yield _case("MeanSquaredError", {"num_outputs": 3, "keep_rows": True}, "", "-outputs", 3)
-    for kept in (None, 0):
-        kind = partial(regression.CriticalSuccessIndex, keep_sequence_dim=kept)
+    for kept, name, rows in ((None, "", False), (0, "-steps", False), (None, "-kept", True)):
+        kind = partial(regression.CriticalSuccessIndex, keep_sequence_dim=kept, keep_rows=rows)
         yield {
-            "name": "CriticalSuccessIndex" if kept is None else "CriticalSuccessIndex-steps",
+            "name": f"CriticalSuccessIndex{name}",
             "make": partial(kind, 2.0),
             "other": partial(kind, 3.0),
             "batch": _events,

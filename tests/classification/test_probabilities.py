@@ -257,7 +257,7 @@ def test_bad_values_change_nothing(kind: Any, choices: Any, preds: Tensor, targe
     ("kind", "choices", "message"),
     [
         (BrierScore, dict(n_bins=0), "n_bins must be an int of at least 1 but got 0"),
-        (BrierScore, dict(scale_by_half=True), "scale_by_half must be False in the binary task"),
+        (BrierScore, dict(scale_by_half=True), "scale_by_half must be False without num_classes"),
         (BrierScore, dict(num_classes=3, scale_by_half=1), "scale_by_half must be bool but got int"),
         (BrierScore, dict(num_classes=True), "num_classes must be an int of at least 2 but got True"),
         (NegativeLogLikelihood, dict(eps=0.5), "eps must be a number from 0 to below 0.5 but got 0.5"),

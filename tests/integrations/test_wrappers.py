@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import inspect
 import pickle
 import re
 from collections.abc import Sequence
@@ -225,7 +226,7 @@ def test_multioutput_rejects_lists_and_values_that_do_not_stack(case: Case) -> N
 @every_case
 def test_wrappers_that_pass_everything_on(case: Case) -> None:
     if len(case.batch(0)) != 2:
-        return  # MultitaskWrapper passes predictions and targets on alone, not groups
+        return  # MultitaskWrapper passes predictions and targets on alone: see the test of names for the others
     tasks = MultitaskWrapper(
         {"a": case.make(), "b": MetricCollection({"x": case.make(), "y": case.other()}, prefix="in_")}, postfix="_task"
     )
@@ -249,6 +250,37 @@ def test_wrappers_that_pass_everything_on(case: Case) -> None:
     for wrapper in (tasks, lambdas, nested):
         wrapper.reset()
     assert [metric.update_count for metric in (*tasks.values(), lambdas.wrapped_metric, *nested.values())] == [0] * 6
+
+
+@every_case
+def test_wrappers_pass_every_argument_on_by_its_name(case: Case) -> None:
+    """Indexes of queries and groups too, which stand after predictions and targets."""
+    names = list(inspect.signature(case.make().update).parameters)
+
+    def named(index: int) -> dict[str, Any]:
+        return dict(zip(names, given(case, index), strict=False))
+
+    tracker = MetricTracker(case.make(), maximize=True)
+    tracker.increment()
+    lambdas = LambdaInputTransformer(case.make(), transform_pred=lambda preds: preds)
+    nested = MetricCollection({"outer": MetricCollection({"inner": case.make()}, prefix="p_"), "own": case.make()})
+    running = Running(case.make(), window=2)
+    for index in range(2):
+        for wrapper in (tracker, nested, running):
+            wrapper.update(**named(index))
+        first, *others = given(case, index)
+        lambdas.update(first, **dict(zip(names[1:], others)))
+    both = content(value(case, 0, 1))
+    assert [content(each.compute()) for each in (tracker, lambdas, running)] == [both] * 3
+    assert [content(metric.compute()) for metric in nested.values()] == [both, both]
+    assert content(running(**named(2))) == content(value(case, 2))
+    collection = MetricCollection({"own": case.make()})
+    collection(**named(2), unknown=None)  # a collection gives each member the arguments that it has
+    assert content(collection["own"].compute()) == content(value(case, 2))
+    if len(given(case, 0)) == 3:
+        tasks = MultitaskWrapper({"a": case.make()})
+        with pytest.raises(TypeError, match=f"missing 1 required positional argument: '{names[2]}'"):
+            tasks.update(*({"a": each} for each in given(case, 0)[:2]))
 
 
 @every_case

@@ -46,7 +46,8 @@ _NO_INTERVAL = Interval(reason="the metric gives none of this number")
 class Slices(ColumnTable):
     """Numbers of slices: a row per slice.
 
-    Columns: ``column`` and ``value``, which name the slice; ``images``, and of detection ``ground_truths`` that count;
+    Columns: ``column`` and ``value``, which name the slice; ``images``, and of detection ``ground_truths`` that count,
+    or ``queries``;
     the numbers by their names in the result, NaN where one does not exist. With intervals ``map_low`` and ``map_high``
     follow ``map``. ``map_reason`` follows where a slice lacks the number or its interval.
 
@@ -69,7 +70,7 @@ class Slices(ColumnTable):
         """
         usual = [name for name in _USUAL if name in self.numbers]
         shown = list(dict.fromkeys((*usual, *self.numbers)))[:_SHOWN]
-        counts = [name for name in ("images", "ground_truths") if name in self.columns]
+        counts = [name for name in ("images", "queries", "ground_truths") if name in self.columns]
         lines = [[self._label(row), *(f"{row[name]:,}" for name in counts), *(_cell(row, name) for name in shown)]
                  for row in self.rows()]  # fmt: skip
         header = ["slice", *(name.replace("_", " ") for name in counts), *shown]
@@ -156,8 +157,8 @@ def _image_slices(
         **counts_of(analysis, groups),
     }
     made = [_intervals(analysis, group, intervals) for group in groups] if intervals is not None else None
-    choices = {**_signature_of(analysis), **({} if intervals is None else _interval_choices(intervals))}
-    return Slices({**head, **_number_columns(analysis, found, names, made)}, choices, names)
+    choices = {**_signature_of(analysis), **({} if intervals is None else interval_choices(intervals))}
+    return Slices({**head, **number_columns(analysis, found, names, made)}, choices, names)
 
 
 def _joined(parts: Sequence[Slices]) -> Slices:
@@ -282,9 +283,10 @@ def counts_of(analysis: ImageNumbers, groups: Sequence[Ints]) -> dict[str, list[
     return counts
 
 
-def _number_columns(
+def number_columns(
     analysis: ImageNumbers, found: GroupNumbers, names: Sequence[str], made: Sequence[Mapping[str, Interval]] | None
 ) -> dict[str, Any]:
+    """Returns the columns of numbers of slices, with ends of intervals and reasons, see :class:`Slices`."""
     columns: dict[str, Any] = {}
     empty = np.isnan(found.table[:, 0]).tolist() if names else []
     for name in names:
@@ -338,13 +340,14 @@ def object_slices(
     counting = analysis.counting_objects(attribute, pairs)
     if counting is not None:
         head["ground_truths"] = list(counting)
-    return Slices({**head, **_number_columns(analysis, found, names, None)}, _signature_of(analysis), names)
+    return Slices({**head, **number_columns(analysis, found, names, None)}, _signature_of(analysis), names)
 
 
 # ----------------------------------------------------------------------------------------------------------- intervals
 
 
-def _interval_choices(intervals: int | Bootstrap) -> dict[str, Any]:
+def interval_choices(intervals: int | Bootstrap) -> dict[str, Any]:
+    """Returns what a signature says of intervals."""
     chosen = Bootstrap.of(intervals)
     return {"replicates": chosen.replicates, "confidence": chosen.confidence, "seed": chosen.seed}
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from valor_gpu.stats.resample import Resampled
 
 ONE_CLASS = "every sample is of one class"
+OF_A_LABEL = "a label has no sample with weight, or samples of one class alone"
 _MANY = "its intervals are made of at most 64 classes"
 _PARTS = ("reliability", "resolution", "within_bins")
 _MOST_CLASSES, _UNIT = 64, 2.0**24
@@ -71,9 +72,10 @@ class BrierScore(RowLoss):
 
     Binary, it is the mean of ``(p - y)^2``, from 0 to 1. Multiclass, it is the mean over samples of
     ``sum_c (p_c - y_c)^2``, from 0 to 2, of which ``scale_by_half`` takes half: two classes then have the binary
-    number. :meth:`result` also gives its parts, which add up to it (reliability - resolution + uncertainty +
-    within_bins, see :func:`valor_gpu.reduce.brier.brier_parts`), and the skill. It equals scikit-learn's
-    ``brier_score_loss``, and unweighted it has the same bits for any order and split of the samples.
+    number. Multilabel, it is the binary number of each label, and their average. :meth:`result` also gives its parts,
+    which add up to it (reliability - resolution + uncertainty + within_bins, see
+    :func:`valor_gpu.reduce.brier.brier_parts`), and the skill. It equals scikit-learn's ``brier_score_loss``, and
+    unweighted it has the same bits for any order and split of the samples.
 
     Source: Brier, Verification of forecasts expressed in terms of probability (1950); Murphy, A new vector partition of
     the probability score (1973).
@@ -97,6 +99,8 @@ class BrierScore(RowLoss):
         self,
         num_classes: int | None = None,
         *,
+        num_labels: int | None = None,
+        average: str | None = "macro",
         n_bins: int = 15,
         scale_by_half: bool = False,
         ignore_index: int | None = None,
@@ -108,11 +112,12 @@ class BrierScore(RowLoss):
         if isinstance(n_bins, bool) or not isinstance(n_bins, int) or n_bins < 1:
             raise InputError(f"n_bins must be an int of at least 1 but got {n_bins!r}")
         if scale_by_half and num_classes is None:
-            raise InputError("scale_by_half must be False in the binary task, whose number is half the sum already")
+            raise InputError("scale_by_half must be False without num_classes: binary numbers are half the sum")
         self.n_bins, self.scale_by_half = n_bins, scale_by_half
-        bins = torch.zeros((3, num_classes if type(num_classes) is int else 1, n_bins + 1), dtype=torch.float64)
-        config = {"n_bins": n_bins}
-        super().__init__(num_classes, ignore_index, activation, keep_rows, config, {"bins": bins}, **kwargs)
+        columns = Task.of(num_classes, num_labels).classes
+        bins = {"bins": torch.zeros((3, columns, n_bins + 1), dtype=torch.float64)}
+        labels: Any = {"num_labels": num_labels, "average": average}
+        super().__init__(num_classes, ignore_index, activation, keep_rows, {"n_bins": n_bins}, bins, **labels, **kwargs)
 
     def _state_of(self, fields: dict[str, Tensor]) -> BrierSums:
         return BrierRows(**fields) if self.keep_rows else BrierSums(**fields)
@@ -125,22 +130,21 @@ class BrierScore(RowLoss):
     ) -> Tensor:
         probabilities = self._probabilities_of(scores, outside)
         multiclass, columns = self.task.kind == "multiclass", torch.arange(scores.shape[1], device=scores.device)
-        hot = target[:, None] == (columns if multiclass else columns + 1)
+        hot = target == 1 if target.ndim == 2 else target[:, None] == (columns if multiclass else columns + 1)
+        each = weight if weight.ndim == 2 else weight[:, None]
         dtype = scores.dtype if scores.dtype == torch.float64 else torch.float32
         cells = torch.bucketize(probabilities, edges_of(self.n_bins, dtype, scores.device).double(), right=True) - 1
         cells = cells + columns * (self.n_bins + 1)
-        cells = torch.where(weight[:, None] > 0, cells, -1).reshape(-1)
+        cells = torch.where(each > 0, cells, -1).reshape(-1)
         rounded = (probabilities * STEPS).round() / STEPS
         size = len(columns) * (self.n_bins + 1)
         sums = [
-            count_labels(
-                cells, cells, size, ignore_index=-1, weight=(of * weight[:, None]).reshape(-1).contiguous()
-            ).counts[TRUE]
+            count_labels(cells, cells, size, ignore_index=-1, weight=(of * each).reshape(-1).contiguous()).counts[TRUE]
             for of in (torch.ones_like(rounded), rounded, hot.double())
         ]
         fields["bins"] = fields["bins"] + torch.stack(sums).reshape(fields["bins"].shape)
-        distances: Tensor = (probabilities - hot.double()).square().sum(1)
-        return distances
+        distances: Tensor = (probabilities - hot.double()).square()
+        return distances if target.ndim == 2 else distances.sum(1)
 
     def _probabilities_of(self, scores: Tensor, outside: Tensor) -> Tensor:
         wide = scores.to(torch.float64, memory_format=torch.contiguous_format)
@@ -154,13 +158,17 @@ class BrierScore(RowLoss):
         return torch.where(outside, activated(wide, how), wide)
 
     @property
-    def _scale(self) -> float:
+    def _loss_name(self) -> str:
+        return "BrierScore"
+
+    @property
+    def _scale(self) -> float:  # type: ignore[override]
         return 0.5 if self.scale_by_half else 1.0
 
     @gives_own_memory
     def compute(self) -> Tensor:
-        """Returns the score, float32 ``[]``; NaN without data."""
-        return (self._value(self.state().sums) * self._scale).float()
+        """Returns the score, float32 ``[]``, or ``[L]`` with average ``none``; NaN without data."""
+        return (self._number(self.state()) * self._scale).float()
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the score, its parts and its skill in float64, and counts.
@@ -175,17 +183,19 @@ class BrierScore(RowLoss):
         with self.synced_state() as state:
             values = self._values(on_host(state))
             samples, ignored = state.seen.tolist()[:2]
-        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
         half = {"scale_by_half": True} if self.scale_by_half else {}
-        signature = Signature({"metric": type(self).__name__, **config, **half})
-        empty = math.isnan(values["uncertainty"])
-        missing = [name for name, value in values.items() if math.isnan(value)]
-        reasons = dict.fromkeys(missing, NO_SAMPLE if empty else ONE_CLASS)
+        signature = Signature({"metric": type(self).__name__, **self._shown, **half})
+        empty = bool(np.isnan(values["uncertainty"]).any())
+        missing = [name for name, value in values.items() if np.isnan(value).any()]
+        reason = OF_A_LABEL if self.task.kind == "multilabel" else NO_SAMPLE if empty else ONE_CLASS
+        reasons = dict.fromkeys(missing, reason)
         counts = {"samples": samples, "ignored": ignored}
         result = Result(values, signature, counts, reasons, state=lambda: self._sample(state))
         return result if intervals is None else result.with_intervals(intervals)
 
-    def _values(self, state: Any) -> dict[str, float]:
+    def _values(self, state: Any) -> dict[str, Any]:
+        if self.task.kind == "multilabel":
+            return self._label_values(state)
         score = float(self._value(state.sums))
         parts = brier_parts(
             score, *with_ones_in_last_bin(np.moveaxis(state.bins.cpu().numpy(), 2, 0)).transpose(1, 2, 0)
@@ -193,7 +203,24 @@ class BrierScore(RowLoss):
         skill = parts.pop("skill")
         return self._named(score * self._scale, skill, {name: part * self._scale for name, part in parts.items()})
 
-    def _named(self, score: float, skill: float, parts: Mapping[str, float]) -> dict[str, float]:
+    def _label_values(self, state: Any) -> dict[str, Any]:
+        """The numbers of labels as binary tasks, averaged; ``micro``: of all elements as those of one."""
+        sums, bins = state.sums, with_ones_in_last_bin(np.moveaxis(state.bins.cpu().numpy(), 2, 0)).transpose(1, 2, 0)
+        scores = self._value(sums).tolist()
+        rows = [{"score": score, **brier_parts(score, *bins[:, k : k + 1])} for k, score in enumerate(scores)]
+        each = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+        numbers: dict[str, Any] = {name: self._averaged(torch.from_numpy(of), state) for name, of in each.items()}
+        numbers = {name: number.numpy() if number.ndim else float(number) for name, number in numbers.items()}
+        if self.average == "micro":
+            score = float(self._value(sums.sum(0)))
+            numbers = {"score": score, **brier_parts(score, *bins.sum(1, keepdims=True))}
+        values = self._named(numbers.pop("score"), numbers.pop("skill"), numbers)
+        name = type(self).__name__
+        if self.average == "none":
+            values.pop(name)
+        return {**values, "per_class": self._named(each["score"], each["skill"], {})[name]}
+
+    def _named(self, score: Any, skill: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
         """Numbers of a result by name, that of the class first."""
         return {"BrierScore": score, "skill": skill, **parts}
 
@@ -238,6 +265,7 @@ class BrierSkillScore(BrierScore):
     """
 
     higher_is_better = True
+    _means = False
     plot_lower_bound: float | None = None  # type: ignore[assignment]
     plot_upper_bound = 1.0
 
@@ -246,8 +274,15 @@ class BrierSkillScore(BrierScore):
         """Returns the skill, float32 ``[]``; NaN without data, or where every sample is of one class."""
         state: Any = self.state()
         return torch.tensor(self._values(on_host(state))["BrierSkillScore"], device=state.sums.device).float()
+        """Returns the skill, float32 ``[]``; NaN without data, or where every sample is of one class.
 
-    def _named(self, score: float, skill: float, parts: Mapping[str, float]) -> dict[str, float]:
+        With average ``none`` it is ``[L]``.
+        """
+        state: Any = self.state()
+        values = self._values(state)
+        return torch.as_tensor(values.get("BrierSkillScore", values.get("per_class"))).float().to(state.sums.device)
+
+    def _named(self, score: Any, skill: Any, parts: Mapping[str, Any]) -> dict[str, Any]:
         return {"BrierSkillScore": skill, "BrierScore": score, **parts}
 
     @property

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from valor_gpu.checks import check_type
 from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
@@ -21,7 +22,8 @@ from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels.op import TRUE, TRUE_POSITIVES, count_labels
 from valor_gpu.reduce.conformal import least, rates, size_values, strata
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, check_elements, check_sums, summed
+from valor_gpu.state import State, check_elements, check_rows, check_sums, joined, summed
+from valor_gpu.stats.cell_rows import CellRows
 from valor_gpu.stats.counts import ResampledCounts, ResampledParts
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from valor_gpu.options import TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 _NO_SAMPLES = "there are no samples"
 _NO_SUCH = "no sample is of such a class, or has such a set"
@@ -62,13 +65,38 @@ class SetCounts(State):
                 raise InputError(f"state field {name} must count {int(rows)} samples but has {int(counts[0].sum())}")
 
 
+@dataclass(frozen=True)
+class SetRows(SetCounts):
+    """The counts, and what they are of.
+
+    Attributes:
+        rows: int64 ``[N]``, ``(class * (C + 1) + size of the set) * 2``, and 1 more where it holds the class; -1:
+            ignored.
+    """
+
+    rows: Tensor = joined()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless the counts are those of the rows."""
+        super().check(rule)
+        check_rows("rows", self.rows, int(self.seen[0]), "seen")
+        sizes = rule.classes + 1
+        good = (self.rows >= -1) & (self.rows < 2 * rule.classes * sizes)
+        check_elements("rows", self.rows, good, "be a class, a size and 0 or 1, or -1")
+        codes = self.rows[self.rows >= 0]
+        for name, of, size in (("by_class", codes // 2 // sizes, rule.classes), ("by_size", codes // 2 % sizes, sizes)):
+            found = torch.stack([torch.bincount(each, minlength=size) for each in (of, of[codes % 2 == 1])])
+            check_elements(name, getattr(self, name), getattr(self, name) == found, "be the counts of the rows")
+
+
 class ConformalCoverage(ProbabilityMetric[SetCounts]):
     """Computes the coverage of prediction sets: the fraction of samples whose set holds their class.
 
     :meth:`result` also gives the mean size of the sets, the fractions of empty and of single ones, the coverage of
     each class and of each size of set, and the least of either: sets of split conformal prediction have the coverage
     that they were made for over all samples, not in each group of them. Counts are whole numbers: any order and split
-    of the samples has the same bits.
+    of the samples has the same bits. There is no ``sample_weight``: coverage is promised to exchangeable
+    samples, and weights, as under covariate shift, belong to the choice of the threshold.
 
     Source: Angelopoulos and Bates, A gentle introduction to conformal prediction and distribution-free uncertainty
     quantification (2021), sections 1.1 and 3; Sadinle, Lei and Wasserman, Least ambiguous set-valued classifiers with
@@ -81,6 +109,7 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
         size_starts: the least size of set of each group of sizes, ascending from 0, such as ``(0, 2, 4, 11, 101)``;
             None: each size is a group.
         activation: ``none`` takes scores as they are; ``softmax`` and ``auto`` as elsewhere.
+        keep_rows: also keep what the set of each sample is, 8 bytes, for comparisons and clusters.
 
     Example:
         >>> metric = ConformalCoverage(num_classes=3)
@@ -104,6 +133,7 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
         size_starts: Sequence[int] | None = None,
         ignore_index: int | None = None,
         activation: str = "none",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         if num_classes is None:
@@ -114,8 +144,14 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
             raise InputError(f"threshold must be a finite number or None but got {threshold!r}")
         self.threshold = None if threshold is None else float(threshold)
         self.size_starts = None if size_starts is None else _starts(size_starts)
+        check_type("keep_rows", keep_rows, bool)
+        self.keep_rows = keep_rows
         zeros = [torch.zeros(shape, dtype=torch.int64) for shape in ((2, task.classes), (2, task.classes + 1), (2,))]
-        super().__init__(task, SetCounts(*zeros), {**task.config(), "threshold": self.threshold}, **kwargs)
+        if keep_rows:
+            zeros.append(torch.zeros(0, dtype=torch.int64))
+        empty = (SetRows if keep_rows else SetCounts)(*zeros)
+        kept = {"keep_rows": True} if keep_rows else {}
+        super().__init__(task, empty, {**task.config(), "threshold": self.threshold, **kept}, **kwargs)
 
     def update(self, preds: Values, target: Values) -> None:
         """Adds a batch.
@@ -151,7 +187,9 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
         sizes = count_labels(other, size, classes + 1, ignore_index=-1).counts
         rows = torch.ones_like(labels).sum()
         by_class, by_size = (counts[[TRUE, TRUE_POSITIVES]] for counts in (found.counts, sizes))
-        self._add(SetCounts(by_class, by_size, torch.stack((rows, (~counted).sum()))), deferred)
+        codes = torch.where(counted, (column * (classes + 1) + size) * 2 + right, -1)
+        kept = (codes,) if self.keep_rows else ()
+        self._add(self._kind(by_class, by_size, torch.stack((rows, (~counted).sum())), *kept), deferred)
 
     @gives_own_memory
     def compute(self) -> Tensor:
@@ -165,11 +203,12 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
 
         Args:
             intervals: also give the intervals of coverages, of all samples, classes and groups of sizes, and of the
-                mean size. Minima have none.
+                mean size. Minima have none. Clusters of a bootstrap need ``keep_rows=True``.
         """
         with self.synced_state() as state:
             by_class, by_size = state.by_class.cpu().numpy(), state.by_size.cpu().numpy()
             rows, ignored = state.seen.tolist()
+            codes = state.rows.cpu().numpy() if isinstance(state, SetRows) else None
         groups = strata(by_size, self.size_starts)
         per_class, per_size = rates(by_class), rates(groups)
         values: dict[str, Any] = self._numbers(by_size)
@@ -178,16 +217,17 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
         reason = _NO_SAMPLES if rows == ignored else _NO_SUCH
         reasons = {name: reason for name, value in values.items() if np.isnan(value).any()}
         starts = {"size_starts": list(self.size_starts)} if self.size_starts else {}
-        signature = Signature({"metric": type(self).__name__, **self._identity.config, **starts})
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        signature = Signature({"metric": type(self).__name__, **config, **starts})
         counts = {"samples": rows, "ignored": ignored}
-        made = Result(values, signature, counts, reasons, state=lambda: self._resampled(by_class, by_size))
+        made = Result(values, signature, counts, reasons, state=lambda: self._resampled(by_class, by_size, codes))
         return made if intervals is None else made.with_intervals(intervals)
 
     def _numbers(self, by_size: Any) -> dict[str, float]:
         found = size_values(by_size)
         return {"ConformalCoverage": found.pop("coverage"), **found}
 
-    def _resampled(self, by_class: Any, by_size: Any) -> ResampledParts:
+    def _resampled(self, by_class: Any, by_size: Any, codes: Any) -> Resampled:
         def of_sizes(table: Any) -> dict[str, float]:
             sizes = _from_cells(table)
             groups = rates(strata(sizes, self.size_starts)).tolist()
@@ -204,17 +244,19 @@ class ConformalCoverage(ProbabilityMetric[SetCounts]):
         }
         groups = strata(by_size, self.size_starts)
         refused = dict.fromkeys(("least_class_coverage", "least_size_coverage"), _MINIMUM)
-        return ResampledParts(
-            [
-                ResampledCounts(
-                    _cells(by_size),
-                    of_sizes,
-                    refused=refused,
-                    proportions={**whole, **_trials("per_size", groups)},
-                ),
-                ResampledCounts(_cells(by_class), of_classes, proportions=_trials("per_class", by_class)),
-            ]
-        )
+        trials = {**whole, **_trials("per_size", groups)}
+        parts = [
+            ResampledCounts(_cells(by_size), of_sizes, refused=refused, proportions=trials),
+            ResampledCounts(_cells(by_class), of_classes, proportions=_trials("per_class", by_class)),
+        ]
+        if codes is None:
+            return ResampledParts(parts, f"make the metric with {type(self).__name__}(keep_rows=True)")
+        classes, sizes = self.task.classes, self.task.classes + 1
+        places = [
+            lambda kinds: kinds // 2 % sizes + sizes * (1 - kinds % 2),  # the right ones first, see _cells
+            lambda kinds: kinds // 2 // sizes + classes * (1 - kinds % 2),
+        ]
+        return CellRows(codes, parts, places, lambda kinds: kinds // 2 // sizes)
 
     def _describe(self, error: int) -> str:
         if value_kind(error) == PREDICTION:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_choice, check_int, check_number, check_same_device, check_shape
+from valor_gpu.checks import check_choice, check_int, check_number, check_same_device, check_shape, check_type
 from valor_gpu.classification.class_counts import check_seen, decided, next_above, samples_seen
-from valor_gpu.classification.resampled_groups import PARTS, resampled_gaps, resampled_parts
+from valor_gpu.classification.resampled_groups import PARTS, resampled_gaps, resampled_parts, rows_of_groups
 from valor_gpu.classification.task_metric import TaskMetric
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.scores import ScoreBatch, Task, score_batch
@@ -31,7 +30,7 @@ from valor_gpu.reduce.group_rates import (
     rates_of,
 )
 from valor_gpu.result import Result, Signature
-from valor_gpu.state import State, check_sums, summed
+from valor_gpu.state import State, check_elements, check_rows, check_sums, joined, summed
 from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from valor_gpu.options import MetricOptions, TaskOptions
     from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 _TP, _FP, _TN, _FN = range(4)
 _NOTHING = torch.zeros(0, dtype=torch.float64)
@@ -63,6 +63,24 @@ class GroupCounts(State):
         check_seen(self.seen, rule)
 
 
+@dataclass(frozen=True)
+class GroupRows(GroupCounts):
+    """The counts, and what they are of.
+
+    Attributes:
+        rows: int64 ``[N]``, ``4 * group``, and 0 to 3 more in the order of ``counts``; -1: ignored.
+    """
+
+    rows: Tensor = joined()
+
+    def check(self, rule: Task) -> None:
+        """Raises :class:`InputError` unless there is a cell for each row."""
+        super().check(rule)
+        check_rows("rows", self.rows, int(self.seen[0]), "seen")
+        good = (self.rows >= -1) & (self.rows < self.counts.numel())
+        check_elements("rows", self.rows, good, "be a cell of a group, or -1")
+
+
 class GroupMetric(TaskMetric[GroupCounts]):
     """Base of the metrics of groups: counts the decisions about the members of each.
 
@@ -71,6 +89,7 @@ class GroupMetric(TaskMetric[GroupCounts]):
         threshold: scores above it are positive, compared in their own dtype.
         ignore_index: elements with this target are left out.
         group_names: of the groups, G different texts, which stand for their numbers wherever they are named.
+        keep_rows: also keep group and outcome of each element, 8 bytes, for comparisons and clusters.
     """
 
     update_family = "groups"
@@ -87,16 +106,21 @@ class GroupMetric(TaskMetric[GroupCounts]):
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
+        keep_rows: bool = False,
         **kwargs: Unpack[TaskOptions],
     ) -> None:
+        check_type("keep_rows", keep_rows, bool)
         check_int("num_groups", num_groups, 2)
         check_number("threshold", threshold, 0, 1)
         self.num_groups, self.threshold = num_groups, threshold
         self.group_names = _checked_names(group_names, num_groups)
         self._rule = Task.of(None, None, ignore_index, activation)
         read = {} if self._reads_target else {"reads_target": False}
-        config = {**self._rule.config(), "num_groups": num_groups, "threshold": threshold, **read}
-        empty = GroupCounts(torch.zeros((num_groups, 4), dtype=torch.float64), torch.zeros(4, dtype=torch.int64))
+        kept = {"keep_rows": True} if keep_rows else {}
+        config = {**self._rule.config(), "num_groups": num_groups, "threshold": threshold, **read, **kept}
+        self.keep_rows = keep_rows
+        zeros = torch.zeros((num_groups, 4), dtype=torch.float64), torch.zeros(4, dtype=torch.int64)
+        empty = GroupRows(*zeros, torch.zeros(0, dtype=torch.int64)) if keep_rows else GroupCounts(*zeros)
         super().__init__(self._rule, empty, config, **kwargs)
 
     def update(self, preds: Values, target: Values | None, groups: Values, sample_weight: Values | None = None) -> None:
@@ -131,7 +155,8 @@ class GroupMetric(TaskMetric[GroupCounts]):
             cells = torch.where(batch.target.reshape(-1) == task.ignore_index, -1, cells)
         counts = count_labels(cells, cells, 4 * self.num_groups, ignore_index=-1, weight=batch.weight).counts[TRUE]
         seen = samples_seen(batch, outside)
-        self._add(GroupCounts(counts.double().reshape(self.num_groups, 4), seen), deferred)
+        rows = (cells,) if self.keep_rows else ()
+        self._add(self._kind(counts.double().reshape(self.num_groups, 4), seen, *rows), deferred)
 
     def _describe(self, error: int) -> str:
         if value_kind(error) == GROUP:
@@ -143,9 +168,15 @@ class GroupMetric(TaskMetric[GroupCounts]):
         samples, ignored = state.seen.tolist()[:2]
         counts = state.counts.cpu().numpy()
         each = {name: dict(zip(PARTS, row)) for name, row in zip(self.group_names, counts.tolist())}
-        signature = Signature({"metric": type(self).__name__, **self._identity.config, **self._shown()})
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        signature = Signature({"metric": type(self).__name__, **config, **self._shown()})
         seen = {"samples": samples, "ignored": ignored}
-        resampled = partial(self._resampled, counts, samples - ignored)
+        codes = state.rows.cpu().numpy() if isinstance(state, GroupRows) else None
+
+        def resampled() -> Resampled:
+            cells = self._resampled(counts, samples - ignored)
+            return cells if codes is None else rows_of_groups(cells, codes)
+
         return Result({**values, "group_counts": each}, signature, seen, reasons, state=resampled)
 
     def _shown(self) -> dict[str, Any]:
@@ -182,9 +213,10 @@ class BinaryGroupStatRates(GroupMetric):
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
+        keep_rows: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
-        options: Any = {**kwargs, "validate_args": validate_args}
+        options: Any = {**kwargs, "validate_args": validate_args, "keep_rows": keep_rows}
         super().__init__(num_groups, threshold, ignore_index, group_names=group_names, activation=activation, **options)
 
     def compute(self) -> dict[str, Tensor]:
@@ -253,12 +285,14 @@ class BinaryFairness(GroupMetric):
         *,
         group_names: Sequence[str] | None = None,
         activation: str = "auto",
+        keep_rows: bool = False,
         **kwargs: Unpack[MetricOptions],
     ) -> None:
         check_choice("task", task, tuple(CRITERIA))
         self.criterion = task
         self._reads_target = task != "demographic_parity"
         options: Any = {**kwargs, "validate_args": validate_args, "group_names": group_names, "activation": activation}
+        options["keep_rows"] = keep_rows
         super().__init__(num_groups, threshold, ignore_index, **options)
 
     def compute(self) -> dict[str, Tensor]:

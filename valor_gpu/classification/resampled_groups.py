@@ -10,8 +10,9 @@ import numpy as np
 
 from valor_gpu.classification.resampled_classes import rows_of
 from valor_gpu.reduce.group_rates import CRITERIA, FALSE_ALARM, LONG, gap_of, group_rates, trials_of_rates
+from valor_gpu.stats.cell_rows import CellRows
 from valor_gpu.stats.counts import Counts, ResampledCounts
-from valor_gpu.stats.resample import Floats
+from valor_gpu.stats.resample import Codes, Floats
 
 PARTS = ("tp", "fp", "tn", "fn")
 _WORST = "the worse of two gaps: a replicate makes it larger than it is"
@@ -97,8 +98,20 @@ def resampled_gaps(counts: Floats, rows: int, names: Sequence[str], criterion: s
     )
 
 
+def rows_of_groups(cells: ResampledCounts, codes: Codes) -> CellRows:
+    """Returns the elements of groups one by one as the bootstrap asks them.
+
+    Args:
+        cells: of groups.
+        codes: int64 ``[N]``, the cell of each element, or -1.
+    """
+    positive = np.array([True, False, False, True])  # of PARTS
+    return CellRows(codes, [cells], [lambda kinds: kinds], lambda kinds: 2 * (kinds // 4) + positive[kinds % 4], False)
+
+
 def _groups(
     counts: Floats, rows: int, numbers: Callable[[Floats], Mapping[str, float]], **choices: Any
 ) -> ResampledCounts:
     cells: Counts = rows_of(counts.reshape(1, -1), rows)
-    return _Groups(cells, lambda table: numbers(table.reshape(counts.shape)), **choices)
+    made = "make the metric with keep_rows=True"
+    return _Groups(cells, lambda table: numbers(table.reshape(counts.shape)), keeps=made, **choices)

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_type
+from valor_gpu.checks import check_choice, check_type
 from valor_gpu.classification.class_counts import check_seen, samples_seen
+from valor_gpu.classification.label_losses import LabelSample, label_error
 from valor_gpu.classification.loss_plans import LARGEST, LossRule, loss_plan, row_losses
 from valor_gpu.classification.task_metric import ProbabilityMetric
 from valor_gpu.errors import InputError
@@ -22,6 +23,7 @@ from valor_gpu.ops.activation.op import decision
 from valor_gpu.ops.error_codes import PREDICTION, value_kind, value_row
 from valor_gpu.ops.labels.op import count_labels
 from valor_gpu.plans import Form, Plan, Planner, pair_planner
+from valor_gpu.reduce.ratios import AVERAGES, mean
 from valor_gpu.state import MAX_SUM, State, check_elements, check_rows, joined, summed
 from valor_gpu.stats.row_samples import Arrivals, Pooled, RowSample
 
@@ -46,7 +48,7 @@ class LossSums(State):
     Attributes:
         sums: float64 ``[4]``: of finite losses rounded to 2^-24; of what that leaves of them, rounded to 2^-48; of
             weights; and how many losses are infinite. Unweighted sums below 2^29 are exact, so that no order of
-            samples changes a bit.
+            samples changes a bit. Multilabel ``[L, 5]``: those of each label, and the weights of its positives.
         seen: int64 ``[4]``, rows, targets equal to ``ignore_index``, and marks of :class:`TaskMetric`.
     """
 
@@ -55,7 +57,8 @@ class LossSums(State):
 
     def check(self, rule: Task) -> None:
         """Raises :class:`InputError` unless the sums are finite, and weights and counts at least 0."""
-        least = torch.tensor([0.0, -MAX_SUM, 0.0, 0.0], dtype=torch.float64, device=self.sums.device)
+        least = torch.zeros(self.sums.shape[-1], dtype=torch.float64, device=self.sums.device)
+        least[1] = -MAX_SUM
         good = (self.sums >= least) & (self.sums <= MAX_SUM)
         check_elements("sums", self.sums, good, f"be a sum of losses or weights, at most {MAX_SUM:g}")
         check_seen(self.seen, rule)
@@ -66,8 +69,8 @@ class LossRows(LossSums):
     """Sums, and the losses that they are of.
 
     Attributes:
-        losses: float64 ``[N]``, NaN where the target is ``ignore_index``.
-        target: int64 ``[N]``.
+        losses: float64 ``[N]``, or ``[N, L]`` of labels, NaN where the target is ``ignore_index``.
+        target: int64 in the shape of ``losses``.
     """
 
     losses: Tensor = joined()
@@ -82,7 +85,7 @@ class LossRows(LossSums):
         check_rows("losses", self.losses, int(self.seen[0]), "seen")
         check_rows("target", self.target, int(self.seen[0]), "seen")
         check_elements("losses", self.losses, ~(self.losses < 0), "be at least 0")
-        top = max(rule.classes, 2)
+        top = max(rule.classes, 2) if rule.kind == "multiclass" else 2
         good = ((self.target >= 0) & (self.target < top)) | self.losses.isnan()
         check_elements("target", self.target, good, f"be a class index from 0 to {top - 1}")
 
@@ -96,10 +99,15 @@ class RowLoss(ProbabilityMetric[LossSums]):
         keep_rows: keep the loss and the target of every sample, 16 bytes, for intervals and comparisons.
         config: further choices that ``update`` depends on.
         bins: further fields of the state.
+        average: multilabel: ``macro`` is the mean over labels, ``weighted`` the mean by their positives, ``micro``
+            takes every element as a sample, ``none`` or None gives a number for each label.
     """
 
     higher_is_better = False
     plot_lower_bound = 0.0
+    _scale: float = 1.0
+    _means: ClassVar[bool] = True
+    """Whether the number is the mean loss."""
     _loss_choices: ClassVar[tuple[str, ...]] = ()
     """Attributes that the loss depends on."""
 
@@ -111,13 +119,20 @@ class RowLoss(ProbabilityMetric[LossSums]):
         keep_rows: bool,
         config: Mapping[str, Any],
         bins: Mapping[str, Tensor] | None = None,
+        num_labels: int | None = None,
+        average: str | None = "macro",
         **kwargs: Unpack[TaskOptions],
     ) -> None:
         check_type("keep_rows", keep_rows, bool)
-        self.keep_rows = keep_rows
-        task = Task.of(num_classes, None, ignore_index, activation)
-        sums = {"sums": torch.zeros(4, dtype=torch.float64), "seen": torch.zeros(4, dtype=torch.int64), **(bins or {})}
-        kept = {"losses": torch.zeros(0, dtype=torch.float64), "target": torch.zeros(0, dtype=torch.int64)}
+        check_choice("average", average, AVERAGES)
+        self.keep_rows, self.average = keep_rows, average or "none"
+        task = Task.of(num_classes, num_labels, ignore_index, activation)
+        labels = (task.classes,) if task.kind == "multilabel" else ()
+        shape = (*labels, 5 if labels else 4)
+        seen = torch.zeros(4, dtype=torch.int64)
+        sums = {"sums": torch.zeros(shape, dtype=torch.float64), "seen": seen, **(bins or {})}
+        rows = (0, *labels)
+        kept = {"losses": torch.zeros(rows, dtype=torch.float64), "target": torch.zeros(rows, dtype=torch.int64)}
         empty = self._state_of({**sums, **(kept if keep_rows else {})})
         keeps = {"keep_rows": True} if keep_rows else {}
         super().__init__(task, empty, {**task.config(), **config, **keeps}, **kwargs)
@@ -129,8 +144,9 @@ class RowLoss(ProbabilityMetric[LossSums]):
         """Adds a batch.
 
         Args:
-            preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, binary ``[N, ...]``.
-            target: multiclass: class indices ``[N, ...]``; binary: 0 and 1 ``[N, ...]``.
+            preds: probabilities or logits of any float dtype: multiclass ``[N, C, ...]``, multilabel ``[N, L, ...]``,
+                binary ``[N, ...]``.
+            target: multiclass: class indices ``[N, ...]``; else 0 and 1 in the shape of ``preds``.
             sample_weight: ``[N]``, or one weight for each element of ``[N, ...]``; from 0 to 1e60.
 
         Raises:
@@ -145,16 +161,21 @@ class RowLoss(ProbabilityMetric[LossSums]):
 
     def _summed(self, batch: ScoreBatch, outside: Tensor) -> dict[str, Tensor]:
         """The fields after a batch, by torch."""
-        scores, labels = batch.scores, batch.target.reshape(-1)
+        scores, several = batch.scores, self.task.kind == "multilabel"
+        labels = batch.target if several else batch.target.reshape(-1)
         counted = torch.ones_like(labels, dtype=torch.bool)
         if self.task.ignore_index is not None:
             counted = labels != self.task.ignore_index
-        weight = counted.double() if batch.weight is None else torch.where(counted, batch.weight, 0.0)
+        given = batch.weight[:, None] if several and batch.weight is not None else batch.weight
+        weight = counted.double() if given is None else torch.where(counted, given, 0.0)
         right = torch.where(counted, labels, 0).long()
         fields, rows = self._start(), []
-        for part in blocks(labels, scores.shape[1]):
+        for part in blocks(labels[:, 0] if several else labels, scores.shape[1]):
             losses = self._losses_of(scores[part], right[part], outside, weight[part], fields)
-            fields["sums"] = fields["sums"] + _sums(losses, weight[part])
+            found = _sums(losses, weight[part])
+            if several:
+                found = torch.cat((found, (right[part] * weight[part]).sum(0)[:, None]), 1)
+            fields["sums"] = fields["sums"] + found
             if self.keep_rows:
                 rows.append(torch.where(counted[part], losses, math.nan))
         if self.keep_rows:
@@ -163,7 +184,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
 
     def _native(self, batch: ScoreBatch, outside: Tensor) -> dict[str, Tensor] | None:
         """The fields after a batch without errors, by the C++ library; None where it cannot read the batch."""
-        if not outside.is_cpu or torch.compiler.is_compiling():
+        if not outside.is_cpu or torch.compiler.is_compiling() or self.task.kind == "multilabel":
             return None
         how = self.task.activation
         if how == "auto":
@@ -182,7 +203,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
         return pair_planner(self.__dict__, choices, self._plan, LARGEST)
 
     def _plan(self, form: Form) -> Plan | None:
-        return loss_plan(form, self.task, self._rule())
+        return None if self.task.kind == "multilabel" else loss_plan(form, self.task, self._rule())
 
     def _start(self) -> dict[str, Tensor]:
         """The sums of no rows, on the device of the metric."""
@@ -192,7 +213,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
     def _losses_of(
         self, scores: Tensor, target: Tensor, outside: Tensor, weight: Tensor, fields: dict[str, Tensor]
     ) -> Tensor:
-        """float64 ``[N]``; adds to ``fields`` what else a subclass keeps."""
+        """float64 ``[N]``, of labels ``[N, L]``; adds to ``fields`` what else a subclass keeps."""
         logits = self.task.activation != "none"
         if self.task.activation == "auto":
             if not outside.is_cpu or torch.compiler.is_compiling():
@@ -202,13 +223,41 @@ class RowLoss(ProbabilityMetric[LossSums]):
         return self._losses(scores, target, logits)
 
     def _losses(self, scores: Tensor, target: Tensor, logits: bool) -> Tensor:
-        """float64 ``[N]``, at least 0, of scores ``[N, C]`` and class indices ``[N]``."""
+        """float64 ``[N]``, at least 0, of scores ``[N, C]`` and class indices ``[N]``; all ``[N, L]`` of labels."""
         raise NotImplementedError
 
     def _value(self, sums: Tensor) -> Tensor:
-        """The mean, float64 ``[]``; NaN without samples."""
-        mean = (sums[0] + sums[1]) / sums[2]
-        return torch.where(sums[3] > 0, math.inf, mean)
+        """The mean, float64 ``[]``, or of every label ``[L]``; NaN without samples."""
+        finite = (sums[..., 0] + sums[..., 1]) / sums[..., 2]
+        return torch.where(sums[..., 3] > 0, math.inf, finite)
+
+    def _number(self, state: LossSums) -> Tensor:
+        """The mean over labels, where there are labels: float64 ``[]``, or ``[L]`` with average ``none``."""
+        if self.task.kind == "multilabel" and self.average == "micro":
+            return self._value(state.sums.sum(0))
+        return self._averaged(self._value(state.sums), state)
+
+    def _averaged(self, values: Tensor, state: LossSums) -> Tensor:
+        """A number of every label ``[L]`` as their mean, but for average ``none``; labels without it are left out."""
+        if self.task.kind != "multilabel" or self.average == "none":
+            return values
+        weights = state.sums[:, 4].to(values.device) if self.average == "weighted" else torch.ones_like(values)
+        return torch.as_tensor(mean(values, weights))
+
+    def _by_label(self, number: Tensor, each: Tensor) -> dict[str, Any]:
+        """Numbers of a result: that of the class, and in the multilabel task those of labels."""
+        values: dict[str, Any] = {} if number.ndim else {type(self).__name__: float(number)}
+        return {**values, "per_class": each.cpu().numpy()} if self.task.kind == "multilabel" else values
+
+    @property
+    def _loss_name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """Choices for the signature."""
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        return {**config, "average": self.average} if self.task.kind == "multilabel" else config
 
     def _sample(self, state: LossSums, pooled: Sequence[Pooled] = ()) -> Resampled:
         """What the mean is resampled from.
@@ -221,11 +270,26 @@ class RowLoss(ProbabilityMetric[LossSums]):
             made = f"{name}(keep_rows=True)"
             raise InputError(f"intervals and comparisons need the loss of every row: make the metric with {made}")
         losses, target = (getattr(state, field).cpu().numpy() for field in ("losses", "target"))
+        if self.task.kind == "multilabel":
+            return self._label_sample(state, losses, target)
         places = np.flatnonzero(~np.isnan(losses))
         if float(state.sums[2]) != len(places):
             raise InputError("intervals need rows of equal weight but sample_weight was given: leave it out")
         arrivals = Arrivals(places, len(losses), target)
         return self._row_sample(losses[places], target[places], arrivals)
+
+    def _label_sample(self, state: LossSums, losses: Any, target: Any) -> Resampled:
+        """What means over labels, and those of each label, are resampled from.
+
+        Raises:
+            InputError: an element is left out, or rows have weights.
+        """
+        if np.isnan(losses).any():
+            raise InputError("intervals of labels need rows without an ignored element: leave those rows out")
+        if bool((state.sums[:, 2] != len(losses)).any()):
+            raise InputError("intervals need rows of equal weight but sample_weight was given: leave it out")
+        arrivals = Arrivals(np.arange(len(losses)), len(losses), target)
+        return LabelSample(self._loss_name, losses * self._scale, self.average, arrivals, self._means)
 
     def _row_sample(self, losses: Any, target: Any, arrivals: Arrivals) -> Resampled:
         return RowSample(
@@ -240,6 +304,8 @@ class RowLoss(ProbabilityMetric[LossSums]):
 
 def _error_of(batch: ScoreBatch, scores: Tensor, outside: Tensor) -> Tensor:
     """The first error of a batch; logits may be any number but NaN, and of classes no infinite one."""
+    if batch.task.kind == "multilabel":
+        return label_error(batch, scores, outside)
     low, high = scores.amin(1), scores.amax(1)  # NaN if one is
     several = batch.task.kind == "multiclass"
     good = (high < math.inf) & (low > -math.inf) if several else low == low
@@ -269,11 +335,19 @@ def blocks(rows: Tensor, columns: int) -> Iterator[slice]:
         yield slice(start, start + step)
 
 
+def narrowed(scores: Tensor) -> Tensor:
+    """Returns the scores in float32 where that changes none, which takes half the time to sort."""
+    narrow = scores.float()
+    same = all(bool((narrow[part].double() == scores[part]).all()) for part in blocks(scores, 1))
+    return narrow if same else scores
+
+
 def _sums(losses: Tensor, weight: Tensor) -> Tensor:
-    """The sums of :class:`LossSums`; losses without weight are not looked at."""
+    """The first four sums of :class:`LossSums`; losses without weight are not looked at."""
     held = weight > 0
     infinite = held & (losses == math.inf)
     finite = torch.where(held & ~infinite, losses, 0.0)
     coarse = torch.where(finite < _EXACT, (finite * _COARSE).round() / _COARSE, finite)
     fine = ((finite - coarse) * _FINE).round() / _FINE
-    return torch.stack(((coarse * weight).sum(), (fine * weight).sum(), weight.sum(), infinite.double().sum()))
+    parts = coarse * weight, fine * weight, weight, infinite.double()
+    return torch.stack([part.sum(0) for part in parts], -1)

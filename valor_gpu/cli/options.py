@@ -239,7 +239,7 @@ def _take(taken: dict[str, str], option: str, path: str | Path) -> None:
     taken[whole] = option
 
 
-_BESIDE = ("images_table", "cluster_file", "names", "store")
+_BESIDE = ("images_table", "queries_table", "cluster_file", "names", "store")
 """Options whose file the command reads, or adds to, beside the data."""
 
 

@@ -23,7 +23,9 @@ from valor_gpu.cli.options import (
     paths_of,
     reports,
 )
+from valor_gpu.cli.query_slices import add_query_slice_options, check_query_slice_options, query_slices_of
 from valor_gpu.cli.saving import add_state_option, check_state, save_state
+from valor_gpu.cli.slices import show_slices
 from valor_gpu.errors import InputError
 
 if TYPE_CHECKING:
@@ -57,6 +59,7 @@ def add_options(retrieval: argparse.ArgumentParser) -> None:
         " file")  # fmt: skip
     add("--per-query", type=output_path, metavar="FILE",
         help="write a table with one line per query: CSV, or JSON lines where the name ends in .jsonl")  # fmt: skip
+    add_query_slice_options(retrieval)
     add_interval_options(retrieval)
     add_state_option(retrieval)
     add_fail_options(retrieval)
@@ -84,18 +87,21 @@ def run(options: argparse.Namespace) -> int:
             progress.rename("drawing queries anew")
             result = result.with_intervals(bootstrap)
         compared = _compared(options, runs)
+        slices = query_slices_of(options, result, runs[0].queries, partial(_part, options, runs[0]), bootstrap)
+        texts: list[str] = []
+        documents: dict[str, Any] = {} if compared is None else {"comparison": compared.to_dict()}
+        show_slices(slices, texts, documents)
         progress.step("writing")
         if hashes is not None:
             from valor_gpu.report.document import document
             from valor_gpu.report.files import write_json
 
-            more = {} if compared is None else {"comparison": compared.to_dict()}
-            write_json(options.json, document("retrieval", result, hashes, "cpu", options=options.given, **more))
+            write_json(options.json, document("retrieval", result, hashes, "cpu", options=options.given, **documents))
         wrote = [f"wrote {path}" for path in (options.json, options.per_query) if path is not None]
         _write_queries(options, runs)
         wrote += save_state(options, partial(_state_of, options, runs, result))
     if reports(options):
-        print(_report(runs, result, compared, wrote))
+        print("\n\n".join((_report(runs, result, compared, wrote), *texts)))
     return fail_status(options, result)
 
 
@@ -113,9 +119,17 @@ def _check(options: argparse.Namespace) -> None:
         raise InputError(f"--run must be different files but {twice} is given twice")
     outputs = [("--json", options.json), ("--per-query", options.per_query)]
     check_outputs(outputs, paths_of(inputs))
+    check_query_slice_options(options)
     check_state(options)
     if options.save_state is not None and len(options.runs) > 1:
         raise InputError(f"--save-state must go with one --run but {len(options.runs)} are given: save each by itself")
+
+
+def _part(options: argparse.Namespace, scores: QueryScores, places: Any) -> Result:
+    """The result of some of the queries."""
+    from valor_gpu.report.retrieval import result_of_run
+
+    return result_of_run(scores.of(places), options.queries, options.ties)
 
 
 def _titles(options: argparse.Namespace) -> list[str]:

@@ -32,7 +32,13 @@ def add_slice_options(command: argparse.ArgumentParser, known: str = "") -> None
     add("--images-table", type=input_path, metavar="FILE",
         help="of --by: table with one row per image, .csv, .tsv, .jsonl or .parquet; its column image_id, image or"
         " file_name says which, names of files with or without their suffix")  # fmt: skip
-    add("--by-bins", type=_bins, action="append", metavar="COLUMN=EDGE,EDGE,...",
+    bins_option(command)
+
+
+def bins_option(command: argparse.ArgumentParser) -> None:
+    """Adds ``--by-bins``; :func:`bins_of` reads it."""
+    command.add_argument(
+        "--by-bins", type=_bins, action="append", metavar="COLUMN=EDGE,EDGE,...",
         help="of --by: cut the numbers of a column into bins, from one edge to below the next, for example"
         " hour=6,12,18; again for several columns")  # fmt: skip
 
@@ -55,7 +61,7 @@ def check_slice_options(options: argparse.Namespace) -> None:
     if options.by is not None:
         if not all(options.by):
             raise InputError(f"--by must name columns with commas between them but got {','.join(options.by)!r}")
-        _bins_of(options)
+        bins_of(options)
         if path is not None and not os.path.isfile(path):
             got = "is a folder" if os.path.isdir(path) else "does not exist"
             raise InputError(f"--images-table must be a file but {path} {got}")
@@ -82,8 +88,8 @@ def slices_of(
         progress.step("computing slices")
     from valor_gpu.analysis.image_columns import BUILT_IN
 
-    columns = [_crossing(column) for column in options.by]
-    choices: dict[str, Any] = {"bins": _bins_of(options), "intervals": bootstrap}
+    columns = [crossing(column) for column in options.by]
+    choices: dict[str, Any] = {"bins": bins_of(options), "intervals": bootstrap}
     try:
         if options.images_table is not None:
             return result.by(options.images_table, *columns, **choices)
@@ -95,10 +101,11 @@ def slices_of(
             )
         return result.by(first, *others, **choices)
     except InputError as error:
-        raise InputError(_by_options(str(error))) from None
+        raise InputError(in_options(str(error))) from None
 
 
-def _crossing(column: str) -> str | tuple[str, ...]:
+def crossing(column: str) -> str | tuple[str, ...]:
+    """Returns the name of a column of ``--by``, or the names of a combination."""
     parts = tuple(part.strip() for part in column.split(_CROSSING))
     return parts if len(parts) > 1 else column
 
@@ -109,15 +116,16 @@ def edges_by_column(options: argparse.Namespace) -> dict[str | tuple[str, ...], 
     Raises:
         InputError: ``--by-bins`` is about another column.
     """
-    edges = _bins_of(options) or {}
-    columns = [_crossing(column) for column in options.by]
+    edges = bins_of(options) or {}
+    columns = [crossing(column) for column in options.by]
     other = next((name for name in edges if name not in columns), None)
     if other is not None:
         raise InputError(f"--by-bins must be for a column of --by but {other} is none: add it to --by")
     return {column: edges.get(column) if isinstance(column, str) else None for column in columns}
 
 
-def _bins_of(options: argparse.Namespace) -> dict[str, list[float]] | None:
+def bins_of(options: argparse.Namespace) -> dict[str, list[float]] | None:
+    """Returns the edges of ``--by-bins`` by column; None without them."""
     found: dict[str, list[float]] = {}
     for column, edges in options.by_bins or ():
         if column in found:
@@ -126,9 +134,14 @@ def _bins_of(options: argparse.Namespace) -> dict[str, list[float]] | None:
     return found or None
 
 
-def _by_options(message: str) -> str:
-    """A message with the options in place of the arguments."""
-    for argument, option in (("columns", "--by"), ("bins", "--by-bins"), ("table", "--images-table")):
+def in_options(message: str, table: str = "--images-table") -> str:
+    """Returns a message with the options in place of the arguments.
+
+    Args:
+        message: of the function.
+        table: option of the table.
+    """
+    for argument, option in (("columns", "--by"), ("bins", "--by-bins"), ("table", table)):
         if message.startswith((f"{argument} ", f"{argument}[")):
             return message.replace(argument, option, 1)
     return message

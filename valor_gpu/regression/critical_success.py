@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from valor_gpu.checks import check_dense, check_dtype, check_int, check_number, check_same_device
+from valor_gpu.checks import check_dense, check_dtype, check_int, check_number, check_same_device, check_type
 from valor_gpu.computed import gives_own_memory
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
@@ -21,6 +21,7 @@ from valor_gpu.plans import Form, Plan, Planner, pair_planner
 from valor_gpu.regression.plans import events_plan
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import State, check_elements, joined, summed
+from valor_gpu.stats.cell_rows import CellRows
 from valor_gpu.stats.counts import ResampledCounts
 
 if TYPE_CHECKING:
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
     from valor_gpu.options import MetricOptions
     from valor_gpu.stats.intervals import Bootstrap
+    from valor_gpu.stats.resample import Resampled
 
 _OF_NUMPY = (torch.float32, torch.float64)
 """Dtypes that NumPy compares with a threshold as torch does."""
 _NO_EVENT = "no prediction or target reaches the threshold"
+_HIT, _MISS, _ALARM, _NEITHER, _NAN = range(5)
 _SEQUENCES = (
     "intervals and comparisons need one number of all rows, but keep_sequence_dim gives one of each step: take"
     " keep_sequence_dim=None"
@@ -65,6 +68,24 @@ class StepCounts(EventCounts):
     events: Tensor = joined()
 
 
+@dataclass(frozen=True)
+class EventRows(EventCounts):
+    """The counts, and what they are of.
+
+    Attributes:
+        rows: int8 ``[N]``, the place in ``events`` of each number.
+    """
+
+    rows: Tensor = joined()
+
+    def check(self, rule: None) -> None:
+        """Raises :class:`InputError` unless the counts are those of the rows."""
+        super().check(rule)
+        check_elements("rows", self.rows, (self.rows >= 0) & (self.rows <= _NAN), f"be a place from 0 to {_NAN}")
+        found = torch.bincount(self.rows.long(), minlength=5)
+        check_elements("events", self.events, self.events == found, "be the counts of the rows")
+
+
 class CriticalSuccessIndex(Metric[EventCounts]):
     """Computes the critical success index, or threat score: hits / (hits + misses + false alarms).
 
@@ -77,6 +98,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
     Args:
         threshold: from which on a number is an event, compared in the dtype of the numbers.
         keep_sequence_dim: a dimension whose every position has its own number; those of batches follow one another.
+        keep_rows: also keep what each number is, a byte, for comparisons and clusters; not with ``keep_sequence_dim``.
 
     Raises:
         InputError: an argument is out of range.
@@ -94,14 +116,28 @@ class CriticalSuccessIndex(Metric[EventCounts]):
     plot_upper_bound = 1.0
     _one_number = "keep_sequence_dim=None"
 
-    def __init__(self, threshold: float, keep_sequence_dim: int | None = None, **kwargs: Unpack[MetricOptions]) -> None:
+    def __init__(
+        self,
+        threshold: float,
+        keep_sequence_dim: int | None = None,
+        *,
+        keep_rows: bool = False,
+        **kwargs: Unpack[MetricOptions],
+    ) -> None:
         check_number("threshold", threshold)
+        check_type("keep_rows", keep_rows, bool)
+        if keep_rows and keep_sequence_dim is not None:
+            raise InputError("keep_rows must be False with keep_sequence_dim, which has a number of each step")
+        self.keep_rows = keep_rows
         if keep_sequence_dim is not None:
             check_int("keep_sequence_dim", keep_sequence_dim)
         self.threshold, self.keep_sequence_dim = float(threshold), keep_sequence_dim
         config = {"threshold": self.threshold, "keep_sequence_dim": keep_sequence_dim}
         counts = torch.zeros((0, 5) if keep_sequence_dim is not None else 5, dtype=torch.int64)
-        super().__init__(EventCounts(counts) if keep_sequence_dim is None else StepCounts(counts), config, **kwargs)
+        empty = EventCounts(counts) if keep_sequence_dim is None else StepCounts(counts)
+        if keep_rows:
+            empty = EventRows(counts, torch.zeros(0, dtype=torch.int8))
+        super().__init__(empty, {**config, **({"keep_rows": True} if keep_rows else {})}, **kwargs)
 
     def update(self, preds: Values, target: Values) -> None:
         """Counts a batch.
@@ -125,13 +161,16 @@ class CriticalSuccessIndex(Metric[EventCounts]):
         hits, events, forecasts, missing = map(self._count, masks)
         rows = preds.numel() // max(hits.numel(), 1)
         neither = rows - missing - events - forecasts + hits
-        self._add(self._kind(torch.stack((hits, events - hits, forecasts - hits, neither, missing), -1)))
+        kept = (_places(*masks),) if self.keep_rows else ()
+        self._add(self._kind(torch.stack((hits, events - hits, forecasts - hits, neither, missing), -1), *kept))
 
     def _planner(self) -> Planner | None:
         def make(form: Form) -> Plan | None:
             return events_plan(form, self.threshold, self.keep_sequence_dim)
+            plain = self.keep_sequence_dim is None and not self.keep_rows
+            return events_plan(form, self.threshold) if plain else None
 
-        return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim"), make)
+        return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim", "keep_rows"), make)
 
     def _count(self, mask: Tensor) -> Tensor:
         """How often a mask is true, int64 ``[]`` or ``[S]``."""
@@ -157,24 +196,26 @@ class CriticalSuccessIndex(Metric[EventCounts]):
         """Returns the index in float64, with counts of hits, misses, false alarms and other numbers.
 
         Args:
-            intervals: replicates of a bootstrap of numbers, or its choices.
+            intervals: replicates of a bootstrap of numbers, or its choices; its clusters need ``keep_rows=True``.
 
         Raises:
             InputError: ``intervals`` is given with ``keep_sequence_dim``, or where a number is NaN.
         """
         with self.synced_state() as state:
             events = state.events.cpu().numpy()
+            rows = state.rows.cpu().numpy() if isinstance(state, EventRows) else None
         hits, misses, alarms, neither, none = (int(each) for each in events.reshape(-1, 5).sum(0))
         value: Any = _index(events)
         name, reasons = type(self).__name__, {}
         if np.isnan(value).any():
             reasons = {name: f"{none} numbers are NaN" if none else _NO_EVENT}
         counts = {"hits": hits, "misses": misses, "false_alarms": alarms, "neither": neither, "nan": none}
-        signature = Signature({"metric": name, **self._identity.config})
-        result = Result({name: value}, signature, counts, reasons, state=lambda: self._resampled(events))
+        config = {name: choice for name, choice in self._identity.config.items() if name != "keep_rows"}
+        signature = Signature({"metric": name, **config})
+        result = Result({name: value}, signature, counts, reasons, state=lambda: self._resampled(events, rows))
         return result if intervals is None else result.with_intervals(intervals)
 
-    def _resampled(self, events: NDArray[np.int64]) -> ResampledCounts:
+    def _resampled(self, events: NDArray[np.int64], rows: NDArray[np.int8] | None) -> Resampled:
         if events.ndim == 2:
             raise InputError(_SEQUENCES)
         if events[4]:
@@ -182,7 +223,18 @@ class CriticalSuccessIndex(Metric[EventCounts]):
                 f"intervals and comparisons need numbers but {events[4]} are NaN: take them of the other rows alone"
             )
         name = type(self).__name__
-        return ResampledCounts(events[None], lambda table: {name: float(_index(table[0]))})
+        keeps = f"make the metric with {name}(keep_rows=True)"
+        cells = ResampledCounts(events[None], lambda table: {name: float(_index(table[0]))}, keeps=keeps)
+        if rows is None:
+            return cells
+        codes = rows.astype(np.int64)
+        return CellRows(codes, [cells], [lambda kinds: kinds], lambda kinds: (kinds < _ALARM).astype(np.int64))
+
+
+def _places(both: Tensor, true: Tensor, said: Tensor, missing: Tensor) -> Tensor:
+    """Places in the counts of events, int8 ``[N]``."""
+    found = torch.where(both, _HIT, torch.where(true, _MISS, torch.where(said, _ALARM, _NEITHER)))
+    return torch.where(missing, _NAN, found).reshape(-1).to(torch.int8)
 
 
 def _masks(preds: Tensor, target: Tensor, threshold: float) -> tuple[Tensor, ...]:

@@ -19,6 +19,7 @@ from valor_gpu.plans import Planner
 from valor_gpu.regression.row_kernels import COVERAGE, ENSEMBLE, FAIR_ENSEMBLE, QUANTILE_LOSSES, QUANTILE_SCORE, Scoring
 from valor_gpu.regression.row_means import RowMeans
 from valor_gpu.regression.vectors import row_sums, tables
+from valor_gpu.regression.whole_numbers import describe_rounding, rounding_error
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,14 +33,17 @@ class Forecast(RowMeans):
     higher_is_better: bool | None = False
     _numbers_of_row = 0  # what preds must have; 0: any
 
-    def _tables(self, preds: Values, target: Values) -> tuple[Tensor, Tensor, bool]:
-        first, second, wide = tables(("preds", "target"), (preds, target), second=1)
+    def _tables(self, preds: Values, target: Values) -> tuple[Tensor, Tensor, bool, Tensor | None]:
+        """Both in float64, whether float64 came, and the error code of whole numbers that it rounds."""
+        given = as_values("preds", preds), as_values("target", target)
+        first, second, wide = tables(("preds", "target"), given, second=1)
         if self._numbers_of_row and first.shape[1] != self._numbers_of_row:
             raise InputError(f"preds must have shape [N, {self._numbers_of_row}] but got {list(first.shape)}")
         return first, second, wide
+        return first.double(), second.double(), wide, rounding_error(given)
 
     def _describe_error(self, code: int) -> str:
-        return f"an update failed with code {code}"
+        return describe_rounding(code) or f"an update failed with code {code}"
 
 
 class ContinuousRankedProbabilityScore(Forecast):
@@ -79,9 +83,10 @@ class ContinuousRankedProbabilityScore(Forecast):
             target: what happened, ``[N]``.
 
         Raises:
-            InputError: naming the argument, for another shape or dtype.
+            InputError: naming the argument, for another shape or dtype, or an int64 beyond 2^53, which CUDA raises in
+                ``compute`` instead.
         """
-        members, happened, wide = self._tables(preds, target)
+        members, happened, wide, error = self._tables(preds, target)
         if members.shape[1] < 2:
             raise InputError(f"preds must have at least 2 members for each row but has shape {list(members.shape)}")
         if not self._kept(members, happened, wide):
@@ -92,6 +97,7 @@ class ContinuousRankedProbabilityScore(Forecast):
 
     def _scoring(self) -> Scoring:
         return Scoring(FAIR_ENSEMBLE if self.fair else ENSEMBLE, least=2)
+        self._keep(ensemble_scores(members, happened, self.fair)[:, None], wide, error)
 
 
 class PinballLoss(Forecast):
@@ -130,7 +136,8 @@ class PinballLoss(Forecast):
             target: what happened, ``[N]``.
 
         Raises:
-            InputError: naming the argument, for another shape or dtype.
+            InputError: naming the argument, for another shape or dtype, or an int64 beyond 2^53, which CUDA raises in
+                ``compute`` instead.
         """
         preds = as_values("preds", preds)
         if preds.ndim == 1 and len(self.quantiles) == 1:
@@ -144,6 +151,8 @@ class PinballLoss(Forecast):
 
     def _scoring(self) -> Scoring:
         return Scoring(QUANTILE_LOSSES, self.quantiles, columns=len(self.quantiles), flat=len(self.quantiles) == 1)
+        predicted, happened, wide, error = self._tables(preds, target)
+        self._keep(pinball_losses(predicted, happened, self.quantiles), wide, error)
 
     def _shaped(self, numbers: Tensor) -> Any:
         return numbers[0] if self._single else numbers
@@ -186,7 +195,8 @@ class QuantileCRPS(Forecast):
             target: what happened, ``[N]``.
 
         Raises:
-            InputError: naming the argument, for another shape or dtype.
+            InputError: naming the argument, for another shape or dtype, or an int64 beyond 2^53, which CUDA raises in
+                ``compute`` instead.
         """
         predicted, happened, wide = self._tables(preds, target)
         if not self._kept(predicted, happened, wide):
@@ -198,6 +208,9 @@ class QuantileCRPS(Forecast):
 
     def _scoring(self) -> Scoring:
         return Scoring(QUANTILE_SCORE, self.quantiles, columns=len(self.quantiles))
+        predicted, happened, wide, error = self._tables(preds, target)
+        losses = row_sums(pinball_losses(predicted, happened, self.quantiles))
+        self._keep((2 * losses / len(self.quantiles))[:, None], wide, error)
 
 
 class IntervalCoverage(Forecast):
@@ -238,8 +251,8 @@ class IntervalCoverage(Forecast):
             target: what happened, ``[N]``.
 
         Raises:
-            InputError: naming the argument. On CUDA, ends in the wrong order are raised by ``compute`` instead, since
-                ``update`` does not synchronise with the device.
+            InputError: naming the argument. On CUDA, ends in the wrong order and an int64 beyond 2^53 are raised by
+                ``compute`` instead, since ``update`` does not synchronise with the device.
         """
         ends, happened, wide = self._tables(preds, target)
         if self._kept(ends, happened, wide):
@@ -247,6 +260,11 @@ class IntervalCoverage(Forecast):
         low, high = ends.double().unbind(1)
         happened = happened.double()
         self._keep(interval_numbers(low, high, happened, self.confidence), wide, first_error([(low > high, 1)]))
+        ends, happened, wide, error = self._tables(preds, target)
+        low, high = ends.unbind(1)
+        order = first_error([(low > high, 1)])
+        error = order if error is None else torch.minimum(order, error)
+        self._keep(interval_numbers(low, high, happened, self.confidence), wide, error)
 
     def _planner(self) -> Planner:
         return self._planner_by("reduction", "confidence")
@@ -258,7 +276,8 @@ class IntervalCoverage(Forecast):
         return dict(zip(self.names, numbers.unbind(-1)))
 
     def _describe_error(self, code: int) -> str:
-        return f"preds must hold the lower end first but preds[{value_row(code)}] has the larger number first"
+        order = f"preds must hold the lower end first but preds[{value_row(code)}] has the larger number first"
+        return describe_rounding(code) or order
 
 
 def ensemble_scores(members: Tensor, target: Tensor, fair: bool) -> Tensor:

@@ -15,8 +15,9 @@ from valor_gpu.digests import DataHashes
 from valor_gpu.errors import InputError
 from valor_gpu.inputs.values import Values, as_values
 from valor_gpu.metric import Metric
-from valor_gpu.ops.error_codes import first_error, raise_or_defer, value_kind, value_row
+from valor_gpu.ops.error_codes import raise_or_defer
 from valor_gpu.plans import Form, Plan, Planner, Step, pair_planner
+from valor_gpu.regression.whole_numbers import describe_rounding, rounding_error
 from valor_gpu.row_digests import multiset_hash
 from valor_gpu.state import State, array_of, check_rows, joined
 
@@ -31,7 +32,6 @@ _WIDE = (torch.float64, torch.int32, torch.int64)
 NAN_POLICIES = ("propagate", "omit")
 _SIDES = ("preds", "target")
 _FIELDS = {torch.float32: ("preds", "target"), torch.float64: ("wide_preds", "wide_target")}
-_MOST = 2**53  # whole numbers up to here are float64
 
 
 @dataclass(frozen=True)
@@ -129,16 +129,14 @@ class PairMetric(Metric[PairRows]):
             InputError: naming the argument; an int64 beyond 2^53, on CUDA raised by ``compute`` instead.
         """
         sides = pair_of_tables(preds, target, self.num_outputs)
-        deferred = None
-        if any(side.dtype == torch.int64 for side in sides):
-            error = first_error([(side.long().abs() > _MOST, kind) for kind, side in enumerate(sides, 1) if len(side)])
-            deferred = raise_or_defer(error, _describe)
+        error = rounding_error(sides)
+        deferred = None if error is None else raise_or_defer(error, self._describe_error)
         wide = any(side.dtype in _WIDE for side in sides)
         kept = partial(Tensor.to, dtype=torch.float64 if wide else torch.float32, copy=True)
         self._add(PairRows.of(*(kept(side).contiguous() for side in sides)), deferred)
 
     def _describe_error(self, code: int) -> str:
-        return _describe(code)
+        return describe_rounding(code) or f"an update failed with code {code}"
 
 
 def _copied(side: Tensor, flat: bool) -> Tensor:
@@ -173,8 +171,3 @@ def pair_of_tables(preds: Values, target: Values, outputs: int) -> tuple[Tensor,
         raise InputError(f"target must have the {len(sides[0])} rows of preds but has {len(sides[1])}")
     check_same_device(_SIDES, sides)
     return sides[0], sides[1]
-
-
-def _describe(code: int) -> str:
-    name = _SIDES[value_kind(code) - 1]
-    return f"{name} must be at most 2^53 in size but row {value_row(code)} is larger: float64 would change it"

@@ -15,6 +15,7 @@ from valor_gpu.ops.moments.kinds import Kind
 from valor_gpu.ops.moments.launches import NUMBER_TYPES, task_words
 from valor_gpu.plans import Field, Form, Plan, Step, applicable, is_plain, native_plan
 from valor_gpu.regression.sums_state import Rule, width_of
+from valor_gpu.regression.whole_numbers import held_by_float64
 
 _PACK = struct.Struct("10Q").pack
 _MEAN, _MEAN_CALL = struct.Struct("3q").pack, struct.Struct("3Q").pack
@@ -39,6 +40,7 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
     if add is None:
         return None
     ranged = rule.kind == Kind.VARIANCE and not inferred
+    wholes = torch.int64 in (form.preds, form.target)
     places, own = torch.arange(columns), width_of(form.preds, form.target)
     ends = _ends(columns, ranged)
     nothing = [torch.zeros(size, dtype=torch.int64) for size in ((columns, rule.kind.sums, limbs), (columns, 4))]
@@ -50,6 +52,8 @@ def moments_plan(form: Form, rule: Rule, shape: torch.Size, limbs: int, inferred
         sums, counts = base["sums"], base["counts"]
         if inferred:  # one block, or none
             sums, counts = (sums[-1], counts[-1]) if sums else nothing
+        if wholes and not (_held(preds) and _held(target)):
+            return None
         if (sides := ends(base)) is None or (new := add(sums, counts, preds, target, sides)) is None:
             return None
         new_sums, new_counts = new
@@ -132,6 +136,13 @@ def _adding(words: bytes, rule: Rule, columns: int, limbs: int) -> Callable[...,
         return None if not all(addresses) or call(words, _PACK(*addresses)) else new
 
     return add
+
+
+def _held(side: Tensor) -> bool:
+    try:
+        return held_by_float64(side)
+    except RuntimeError:  # a tensor of torch.func, whose numbers nobody may read
+        return False
 
 
 def _ends(columns: int, ranged: bool) -> Callable[[Mapping[str, Any]], tuple[Tensor, ...] | None]:

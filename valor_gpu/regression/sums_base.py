@@ -36,6 +36,12 @@ from valor_gpu.regression.sums_state import (
     outputs_of,
     width_of,
 )
+from valor_gpu.regression.whole_numbers import (
+    describe_rounding,
+    differences_matter,
+    exact_differences,
+    rounding_error,
+)
 from valor_gpu.result import Result, Signature
 from valor_gpu.state import on_host
 
@@ -105,7 +111,8 @@ class SumsMetric(Metric[Any]):
         """Adds a batch.
 
         Args:
-            preds: predictions, numbers of any floating or integer dtype.
+            preds: predictions, numbers of any floating or integer dtype, int64 up to 2^53; errors of int64 beside whole
+                numbers are exact, and must be at most 2^53, where they are all that counts and no rows are kept.
             target: likewise, of the same shape.
 
         Raises:
@@ -126,9 +133,17 @@ class SumsMetric(Metric[Any]):
 
     def _add_rows(self, preds: Values, target: Values, name: str = "target") -> None:
         p, t = self._pair(as_values("preds", preds), as_values(name, target), name)
-        found = moments(p, t, self.kind, self.parameter, limbs=self._limbs)
+        first, second, rounded = p, t, None
+        if not self.keep_rows and differences_matter(p, t, self.kind):
+            first, rounded = exact_differences(p, t)
+            second = torch.zeros_like(first)
+        else:
+            rounded = rounding_error((p, t))
+        deferred = None if rounded is None else raise_or_defer(rounded, self._describe_error)
+        found = moments(first, second, self.kind, self.parameter, limbs=self._limbs)
         describe = partial(describe_moment, kind=self.kind, parameter=self.parameter, sides=(p, t))
-        deferred = raise_or_defer(found.error, describe)
+        of_terms = raise_or_defer(found.error, describe)
+        deferred = of_terms if of_terms is None or deferred is None else torch.minimum(of_terms, deferred)
         self._add(self._batch_state(found, p, t), deferred)
 
     @property
@@ -164,7 +179,7 @@ class SumsMetric(Metric[Any]):
         return self._kind(places, found.sums, found.counts, width, *(side.reshape(-1) for side in rows))
 
     def _describe_error(self, code: int) -> str:
-        return describe_moment(code, self.kind, self.parameter)
+        return describe_rounding(code) or describe_moment(code, self.kind, self.parameter)
 
     @abstractmethod
     def _number(self, output: Output) -> Number:
@@ -278,7 +293,7 @@ class InferredOutputs(SumsMetric):
         return len(self.sums[0]) if self.sums else None
 
     def _planner(self) -> Planner | None:
-        return super()._planner()
+        return super()._planner()  # plans stand for the ``_add`` of this class too: see ``Planned._plan_methods``
 
     def _batch_state(self, found: Moments, preds: Tensor, target: Tensor) -> Any:
         # A batch without rows does not say how many outputs there are.

@@ -56,6 +56,20 @@ class QueryScores:
     truths: NDArray[np.uint64] | None
     counts: Mapping[str, int]
 
+    def of(self, places: NDArray[np.int64]) -> QueryScores:
+        """Returns the scores of some queries, of which only their number is counted.
+
+        Args:
+            places: their positions, ascending.
+        """
+        return QueryScores(
+            self.name,
+            tuple(self.queries[place] for place in places.tolist()),
+            {name: column[places] for name, column in self.columns.items()},
+            None if self.truths is None else self.truths[places],
+            {"queries": len(places)},
+        )
+
 
 def score_run(
     name: str,

@@ -42,6 +42,15 @@ class QueryScores:
     ignored: int
     unjudged: int
 
+    def of(self, places: NDArray[np.int64]) -> QueryScores:
+        """Returns the scores of some queries; nobody counts which of their documents were left out.
+
+        Args:
+            places: their positions, ascending.
+        """
+        scores, lacking = self.scores[places], self.lacking[places]
+        return QueryScores(self.queries[places], scores, lacking, self.documents[places], self.relevant[places], 0, 0)
+
     @property
     def kept(self) -> NDArray[np.float64]:
         """The scores of queries that are not skipped, in their order."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from valor_gpu.analysis.query_slices import Queries, query_slices
 from valor_gpu.errors import InputError
 from valor_gpu.exports.column_table import ColumnTable
 from valor_gpu.result import Result
@@ -27,8 +28,10 @@ from valor_gpu.stats.row_samples import Arrivals, RowSample
 from valor_gpu.stats.units import Units
 
 if TYPE_CHECKING:
+    from valor_gpu.analysis.slices import Slices
     from valor_gpu.exports.signature import Signature
     from valor_gpu.stats.draws import Draws
+    from valor_gpu.stats.intervals import Bootstrap
 
 NO_QUERY = "no document was added"
 SKIPPED = "every query was skipped: none has what the measure needs"
@@ -66,6 +69,52 @@ class RetrievalResult(Result):
         table: ColumnTable = queries()
         return table
 
+    def by(
+        self,
+        table: Any,
+        *columns: str | Sequence[str],
+        bins: Mapping[str, Sequence[Any]] | None = None,
+        intervals: int | Bootstrap | None = None,
+        numbers: Sequence[str] | None = None,
+        iou_type: str | None = None,
+    ) -> Slices:
+        """Computes the numbers of slices of the queries, each as a run on the queries of the slice alone.
+
+        Args:
+            table: see :meth:`valor_gpu.result.Result.by`, with a row for each query: the first column of ``query``,
+                ``query_id`` and ``qid`` that it has holds the number of a query, as in ``indexes``. Rows of other
+                queries are not looked at.
+            columns: names of columns, such as the language or the intent of a query, each with slices of its own; a
+                tuple of names gives their crossing.
+            bins: column to ascending edges, as elsewhere.
+            intervals: replicates of a bootstrap over the queries of each slice, or its choices, clusters included.
+            numbers: names of the numbers; None: all.
+            iou_type: must be None.
+
+        Returns:
+            A table with a row for each slice that has queries; see :class:`valor_gpu.analysis.slices.Slices`.
+
+        Raises:
+            InputError: a query has no row or two, there is no such column or number, edges do not ascend, or the
+                result has no scores of queries.
+
+        Example:
+            >>> import torch
+            >>> from valor_gpu.retrieval import RetrievalMRR
+            >>> metric = RetrievalMRR()
+            >>> metric.update(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]), torch.tensor([7, 7, 9]))
+            >>> table = {"query": [7, 9], "language": ["en", "de"]}
+            >>> print(metric.result().by(table, "language", numbers=["RetrievalMRR"]))
+            slice         queries  RetrievalMRR
+            language: de        1        1.0000
+            language: en        1        0.5000
+        """
+        parts = vars(self).get("_parts")
+        if parts is None or iou_type is not None:
+            raise InputError("by() needs a result with the score of every query, and no iou_type")
+        found: Slices = query_slices(parts, dict(self.signature), table, columns, bins, intervals, numbers)
+        return found
+
 
 def result_of(
     name: str, found: QueryScores, aggregation: Aggregation, signature: Signature, lacks: str, largest: float
@@ -91,6 +140,11 @@ def result_of(
     sample = partial(QuerySample, name, found, aggregation, largest)
     result = RetrievalResult(values, signature, counts_of(found, lacks), reasons, state=sample)
     vars(result)["_queries"] = lambda: query_columns(name, found, dict(signature))
+
+    def part(places: NDArray[np.int64]) -> RetrievalResult:
+        return result_of(name, found.of(places), aggregation, signature, lacks, largest)
+
+    vars(result)["_parts"] = Queries(name, found.queries.tolist(), part)
     return result
 
 

@@ -93,6 +93,17 @@ class ResampledCounts(Resampled):
                 found.setdefault(name, np.empty(replicates))[column] = number
         return found
 
+    def numbers_of_cells(self, places: Counts, counts: Counts) -> Mapping[str, float]:
+        """Computes the numbers of counts of cells.
+
+        Args:
+            places: of the cells in the tables, one after the other; several may be of one cell.
+            counts: likewise.
+        """
+        assert self._numbers is not None
+        size = self._tables.size
+        return self._numbers(np.bincount(places, counts, size).astype(np.float64).reshape(self._tables.shape))
+
     @property
     def cells(self) -> tuple[NDArray[Any], Counts]:
         """The table and the count of each cell that holds rows, table by table."""

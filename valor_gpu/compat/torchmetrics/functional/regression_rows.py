@@ -22,8 +22,9 @@ from valor_gpu.regression import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
     from torch import Tensor
+
+    from valor_gpu.inputs.values import Values
 
 __all__ = [
     "continuous_ranked_probability_score",
@@ -48,12 +49,12 @@ def _by_columns(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -
 
 @arguments_of(SpearmanCorrCoef, SpearmanCorrCoef.update)
 def spearman_corrcoef(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     *,
     nan_policy: str = "propagate",
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``SpearmanCorrCoef`` of one batch, ``[]``, or ``[D]`` of tables ``[N, D]``.
 
@@ -71,15 +72,15 @@ def spearman_corrcoef(
 
 @arguments_of(KendallRankCorrCoef, KendallRankCorrCoef.update, spearman_corrcoef)
 def kendall_rank_corrcoef(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     variant: str = "b",
     t_test: bool = False,
     alternative: str | None = "two-sided",
     *,
     nan_policy: str = "propagate",
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Returns ``KendallRankCorrCoef`` of one batch, ``[]`` or ``[D]``, with ``t_test`` a tuple of it and the p-value.
 
@@ -100,12 +101,12 @@ def kendall_rank_corrcoef(
 
 @arguments_of(CosineSimilarity, CosineSimilarity.update, spearman_corrcoef)
 def cosine_similarity(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     reduction: str | None = "sum",
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``CosineSimilarity`` of one batch, ``[]``, without reduction ``[N]``.
 
@@ -120,9 +121,7 @@ def cosine_similarity(
 
 
 @arguments_of(KLDivergence, KLDivergence.update)
-def kl_divergence(
-    p: ArrayLike | Tensor, q: ArrayLike | Tensor, log_prob: bool = False, reduction: str | None = "mean"
-) -> Tensor:
+def kl_divergence(p: Values, q: Values, log_prob: bool = False, reduction: str | None = "mean") -> Tensor:
     """Returns ``KLDivergence`` of one batch, ``[]``, without reduction ``[N]``.
 
     Example:
@@ -133,9 +132,7 @@ def kl_divergence(
 
 
 @arguments_of(JensenShannonDivergence, JensenShannonDivergence.update)
-def jensen_shannon_divergence(
-    p: ArrayLike | Tensor, q: ArrayLike | Tensor, log_prob: bool = False, reduction: str | None = "mean"
-) -> Tensor:
+def jensen_shannon_divergence(p: Values, q: Values, log_prob: bool = False, reduction: str | None = "mean") -> Tensor:
     """Returns ``JensenShannonDivergence`` of one batch, ``[]``, without reduction ``[N]``.
 
     Example:
@@ -147,12 +144,12 @@ def jensen_shannon_divergence(
 
 @arguments_of(ContinuousRankedProbabilityScore, ContinuousRankedProbabilityScore.update, spearman_corrcoef)
 def continuous_ranked_probability_score(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     *,
     fair: bool = False,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``ContinuousRankedProbabilityScore`` of one batch, ``[]``.
 
@@ -168,12 +165,12 @@ def continuous_ranked_probability_score(
 
 @arguments_of(PinballLoss, PinballLoss.update, spearman_corrcoef)
 def pinball_loss(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     quantiles: float | Sequence[float] = 0.5,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``PinballLoss`` of one batch, ``[]``, or ``[Q]`` of several levels.
 
@@ -189,12 +186,12 @@ def pinball_loss(
 
 @arguments_of(QuantileCRPS, QuantileCRPS.update, spearman_corrcoef)
 def quantile_crps(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     quantiles: Sequence[float] = (),
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``QuantileCRPS`` of one batch, ``[]``.
 
@@ -210,12 +207,12 @@ def quantile_crps(
 
 @arguments_of(IntervalCoverage, IntervalCoverage.update, spearman_corrcoef)
 def interval_coverage(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     confidence: float = 0.9,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> dict[str, Tensor]:
     """Returns what ``IntervalCoverage`` computes of one batch: ``coverage``, ``mean_width`` and ``interval_score``.
 

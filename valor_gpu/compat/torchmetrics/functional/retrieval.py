@@ -28,15 +28,16 @@ from valor_gpu.retrieval import (
 from valor_gpu.retrieval.curves import adapted
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from torch import Tensor
+
+    from valor_gpu.inputs.values import Values
 
 __all__ = MODULES["retrieval"]
 
 
 @outside_graphs
 @device_free
-def _of_query(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> Any:
+def _numbers(kind: Any, given: tuple[Any, Any, Any, Any], arguments: dict[str, Any]) -> Any:
     """``compute`` of a metric of documents of one query.
 
     Raises:
@@ -54,15 +55,21 @@ def _of_query(kind: Any, given: tuple[Any, Any, Any, Any], **arguments: Any) -> 
     return metric.compute()
 
 
+def _of_query(kind: Any, *given: Values | None, **arguments: Any) -> Tensor:
+    """The number of one query, of ``preds, target, y_true, y_pred`` in this order."""
+    value: Tensor = _numbers(kind, given, arguments)
+    return value
+
+
 @arguments_of(RetrievalAUROC)
 def retrieval_auroc(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     max_fpr: float | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalAUROC`` of one query, float32 ``[]``; 0 where all targets are the same.
 
@@ -70,18 +77,17 @@ def retrieval_auroc(
         preds: scores of any floating dtype and shape.
         target: 0 and 1 in the shape of ``preds``, of ``retrieval_normalized_dcg`` grades of at least 0.
         y_true, y_pred: targets and scores by the names that scikit-learn gives them."""
-    value: Tensor = _of_query(RetrievalAUROC, (preds, target, y_true, y_pred), top_k=top_k, max_fpr=max_fpr)
-    return value
+    return _of_query(RetrievalAUROC, preds, target, y_true, y_pred, top_k=top_k, max_fpr=max_fpr)
 
 
 @arguments_of(RetrievalMAP, retrieval_auroc)
 def retrieval_average_precision(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalMAP`` of one query, float32 ``[]``; 0 without a relevant document.
 
@@ -89,85 +95,79 @@ def retrieval_average_precision(
         >>> retrieval_average_precision(torch.tensor([0.2, 0.3, 0.5]), torch.tensor([1, 0, 1]))
         tensor(0.8333)
     """
-    value: Tensor = _of_query(RetrievalMAP, (preds, target, y_true, y_pred), top_k=top_k)
-    return value
+    return _of_query(RetrievalMAP, preds, target, y_true, y_pred, top_k=top_k)
 
 
 @arguments_of(RetrievalFallOut, retrieval_auroc)
 def retrieval_fall_out(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalFallOut`` of one query, float32 ``[]``; 0 without an irrelevant document."""
-    given = (preds, target, y_true, y_pred)
-    value: Tensor = _of_query(RetrievalFallOut, given, empty_target_action="neg", top_k=top_k)
-    return value
+    return _of_query(RetrievalFallOut, preds, target, y_true, y_pred, empty_target_action="neg", top_k=top_k)
 
 
 @arguments_of(RetrievalHitRate, retrieval_auroc)
 def retrieval_hit_rate(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalHitRate`` of one query, float32 ``[]``; 0 without a relevant document."""
-    value: Tensor = _of_query(RetrievalHitRate, (preds, target, y_true, y_pred), top_k=top_k)
-    return value
+    return _of_query(RetrievalHitRate, preds, target, y_true, y_pred, top_k=top_k)
 
 
 @arguments_of(RetrievalNormalizedDCG, retrieval_auroc)
 def retrieval_normalized_dcg(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalNormalizedDCG`` of one query, float32 ``[]``; 0 without a relevant document."""
-    value: Tensor = _of_query(RetrievalNormalizedDCG, (preds, target, y_true, y_pred), top_k=top_k)
-    return value
+    return _of_query(RetrievalNormalizedDCG, preds, target, y_true, y_pred, top_k=top_k)
 
 
 @arguments_of(RetrievalPrecision, retrieval_auroc)
 def retrieval_precision(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     adaptive_k: bool = False,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalPrecision`` of one query, float32 ``[]``; 0 without a relevant document."""
-    given = (preds, target, y_true, y_pred)
-    value: Tensor = _of_query(RetrievalPrecision, given, top_k=top_k, adaptive_k=adaptive_k)
-    return value
+    return _of_query(RetrievalPrecision, preds, target, y_true, y_pred, top_k=top_k, adaptive_k=adaptive_k)
 
 
 @arguments_of(RetrievalPrecisionRecallCurve, retrieval_auroc)
 def retrieval_precision_recall_curve(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     max_k: int | None = None,
     adaptive_k: bool = False,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Returns ``RetrievalPrecisionRecallCurve`` of one query: precision and recall at k, float32 ``[K]``, and k, int64.
 
     With ``adaptive_k``, k is at most the number of documents.
     """
     given = (preds, target, y_true, y_pred)
-    precision, recall, k = _of_query(RetrievalPrecisionRecallCurve, given, max_k=max_k, adaptive_k=adaptive_k)
+    arguments = {"max_k": max_k, "adaptive_k": adaptive_k}
+    precision, recall, k = _numbers(RetrievalPrecisionRecallCurve, given, arguments)
     if adaptive_k:
         k = adapted(k, as_values("preds", chosen_pair(given)[0]))
     return tuple(part.reshape(-1) for part in (precision, recall, k))  # type: ignore[return-value]
@@ -175,40 +175,37 @@ def retrieval_precision_recall_curve(
 
 @arguments_of(RetrievalRPrecision, retrieval_auroc)
 def retrieval_r_precision(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalRPrecision`` of one query, float32 ``[]``; 0 without a relevant document."""
-    value: Tensor = _of_query(RetrievalRPrecision, (preds, target, y_true, y_pred))
-    return value
+    return _of_query(RetrievalRPrecision, preds, target, y_true, y_pred)
 
 
 @arguments_of(RetrievalRecall, retrieval_auroc)
 def retrieval_recall(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalRecall`` of one query, float32 ``[]``; 0 without a relevant document."""
-    value: Tensor = _of_query(RetrievalRecall, (preds, target, y_true, y_pred), top_k=top_k)
-    return value
+    return _of_query(RetrievalRecall, preds, target, y_true, y_pred, top_k=top_k)
 
 
 @arguments_of(RetrievalMRR, retrieval_auroc)
 def retrieval_reciprocal_rank(
-    preds: ArrayLike | Tensor | None = None,
-    target: ArrayLike | Tensor | None = None,
+    preds: Values | None = None,
+    target: Values | None = None,
     top_k: int | None = None,
     *,
-    y_true: ArrayLike | Tensor | None = None,
-    y_pred: ArrayLike | Tensor | None = None,
+    y_true: Values | None = None,
+    y_pred: Values | None = None,
 ) -> Tensor:
     """Returns ``RetrievalMRR`` of one query, float32 ``[]``; 0 without a relevant document."""
-    value: Tensor = _of_query(RetrievalMRR, (preds, target, y_true, y_pred), top_k=top_k)
-    return value
+    return _of_query(RetrievalMRR, preds, target, y_true, y_pred, top_k=top_k)
