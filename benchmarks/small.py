@@ -167,7 +167,6 @@ _TITLES = {
     "detection": "Boxes as lists of dicts",
     "segmentation": f"One image of {small_cases.SIDE} x {small_cases.SIDE} pixels",
     "regression": f"{small_cases.ROWS} pairs of numbers, or rows of 20",
-    "regression": f"{small_cases.ROWS} pairs of numbers",
     "retrieval": f"{small_cases.ROWS} documents of two queries",
     "text": "One row of ten words",
 }

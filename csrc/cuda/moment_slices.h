@@ -13,7 +13,7 @@ struct Shape {
   static constexpr bool kSecond = kKind == kWeighted || kKind == kVariance || kKind == kProducts;
   static constexpr bool kSquares = kKind == kSquared || kKind == kVariance || kKind == kProducts;
   static constexpr int kBits = kSquares ? 22 : 45;
-  static constexpr int kSlices = kSquares ? (kFloats ? 2 : 4) : (kFloats ? 1 : 2);
+  static constexpr int kSlices = kSquares ? (kFloats ? 2 : 4) : (kFloats ? 1 : 3);
   static constexpr int kTop = 2 * kSlices - 1;
   static constexpr int kSides = kSecond ? 2 : 1;
   static constexpr int kReach = kSquares ? 400 : 900;

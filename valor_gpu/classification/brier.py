@@ -271,15 +271,12 @@ class BrierSkillScore(BrierScore):
 
     @gives_own_memory
     def compute(self) -> Tensor:
-        """Returns the skill, float32 ``[]``; NaN without data, or where every sample is of one class."""
-        state: Any = self.state()
-        return torch.tensor(self._values(on_host(state))["BrierSkillScore"], device=state.sums.device).float()
         """Returns the skill, float32 ``[]``; NaN without data, or where every sample is of one class.
 
         With average ``none`` it is ``[L]``.
         """
         state: Any = self.state()
-        values = self._values(state)
+        values = self._values(on_host(state))
         return torch.as_tensor(values.get("BrierSkillScore", values.get("per_class"))).float().to(state.sums.device)
 
     def _named(self, score: Any, skill: Any, parts: Mapping[str, Any]) -> dict[str, Any]:

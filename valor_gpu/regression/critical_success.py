@@ -166,9 +166,7 @@ class CriticalSuccessIndex(Metric[EventCounts]):
 
     def _planner(self) -> Planner | None:
         def make(form: Form) -> Plan | None:
-            return events_plan(form, self.threshold, self.keep_sequence_dim)
-            plain = self.keep_sequence_dim is None and not self.keep_rows
-            return events_plan(form, self.threshold) if plain else None
+            return None if self.keep_rows else events_plan(form, self.threshold, self.keep_sequence_dim)
 
         return pair_planner(self.__dict__, ("threshold", "keep_sequence_dim", "keep_rows"), make)
 

@@ -34,13 +34,12 @@ class Forecast(RowMeans):
     _numbers_of_row = 0  # what preds must have; 0: any
 
     def _tables(self, preds: Values, target: Values) -> tuple[Tensor, Tensor, bool, Tensor | None]:
-        """Both in float64, whether float64 came, and the error code of whole numbers that it rounds."""
+        """Both in one dtype, whether float64 came, and the error code of whole numbers that float64 rounds."""
         given = as_values("preds", preds), as_values("target", target)
         first, second, wide = tables(("preds", "target"), given, second=1)
         if self._numbers_of_row and first.shape[1] != self._numbers_of_row:
             raise InputError(f"preds must have shape [N, {self._numbers_of_row}] but got {list(first.shape)}")
-        return first, second, wide
-        return first.double(), second.double(), wide, rounding_error(given)
+        return first, second, wide, rounding_error(given)
 
     def _describe_error(self, code: int) -> str:
         return describe_rounding(code) or f"an update failed with code {code}"
@@ -89,15 +88,14 @@ class ContinuousRankedProbabilityScore(Forecast):
         members, happened, wide, error = self._tables(preds, target)
         if members.shape[1] < 2:
             raise InputError(f"preds must have at least 2 members for each row but has shape {list(members.shape)}")
-        if not self._kept(members, happened, wide):
-            self._keep(ensemble_scores(members.double(), happened.double(), self.fair)[:, None], wide)
+        if error is not None or not self._kept(members, happened, wide):
+            self._keep(ensemble_scores(members.double(), happened.double(), self.fair)[:, None], wide, error)
 
     def _planner(self) -> Planner:
         return self._planner_by("reduction", "fair")
 
     def _scoring(self) -> Scoring:
         return Scoring(FAIR_ENSEMBLE if self.fair else ENSEMBLE, least=2)
-        self._keep(ensemble_scores(members, happened, self.fair)[:, None], wide, error)
 
 
 class PinballLoss(Forecast):
@@ -142,17 +140,15 @@ class PinballLoss(Forecast):
         preds = as_values("preds", preds)
         if preds.ndim == 1 and len(self.quantiles) == 1:
             preds = preds[:, None]
-        predicted, happened, wide = self._tables(preds, target)
-        if not self._kept(predicted, happened, wide):
-            self._keep(pinball_losses(predicted.double(), happened.double(), self.quantiles), wide)
+        predicted, happened, wide, error = self._tables(preds, target)
+        if error is not None or not self._kept(predicted, happened, wide):
+            self._keep(pinball_losses(predicted.double(), happened.double(), self.quantiles), wide, error)
 
     def _planner(self) -> Planner:
         return self._planner_by("reduction", "quantiles")
 
     def _scoring(self) -> Scoring:
         return Scoring(QUANTILE_LOSSES, self.quantiles, columns=len(self.quantiles), flat=len(self.quantiles) == 1)
-        predicted, happened, wide, error = self._tables(preds, target)
-        self._keep(pinball_losses(predicted, happened, self.quantiles), wide, error)
 
     def _shaped(self, numbers: Tensor) -> Any:
         return numbers[0] if self._single else numbers
@@ -198,19 +194,16 @@ class QuantileCRPS(Forecast):
             InputError: naming the argument, for another shape or dtype, or an int64 beyond 2^53, which CUDA raises in
                 ``compute`` instead.
         """
-        predicted, happened, wide = self._tables(preds, target)
-        if not self._kept(predicted, happened, wide):
+        predicted, happened, wide, error = self._tables(preds, target)
+        if error is not None or not self._kept(predicted, happened, wide):
             losses = row_sums(pinball_losses(predicted.double(), happened.double(), self.quantiles))
-            self._keep((2 * losses / len(self.quantiles))[:, None], wide)
+            self._keep((2 * losses / len(self.quantiles))[:, None], wide, error)
 
     def _planner(self) -> Planner:
         return self._planner_by("reduction", "quantiles")
 
     def _scoring(self) -> Scoring:
         return Scoring(QUANTILE_SCORE, self.quantiles, columns=len(self.quantiles))
-        predicted, happened, wide, error = self._tables(preds, target)
-        losses = row_sums(pinball_losses(predicted, happened, self.quantiles))
-        self._keep((2 * losses / len(self.quantiles))[:, None], wide, error)
 
 
 class IntervalCoverage(Forecast):
@@ -254,17 +247,13 @@ class IntervalCoverage(Forecast):
             InputError: naming the argument. On CUDA, ends in the wrong order and an int64 beyond 2^53 are raised by
                 ``compute`` instead, since ``update`` does not synchronise with the device.
         """
-        ends, happened, wide = self._tables(preds, target)
-        if self._kept(ends, happened, wide):
+        ends, happened, wide, error = self._tables(preds, target)
+        if error is None and self._kept(ends, happened, wide):
             return
         low, high = ends.double().unbind(1)
-        happened = happened.double()
-        self._keep(interval_numbers(low, high, happened, self.confidence), wide, first_error([(low > high, 1)]))
-        ends, happened, wide, error = self._tables(preds, target)
-        low, high = ends.unbind(1)
         order = first_error([(low > high, 1)])
         error = order if error is None else torch.minimum(order, error)
-        self._keep(interval_numbers(low, high, happened, self.confidence), wide, error)
+        self._keep(interval_numbers(low, high, happened.double(), self.confidence), wide, error)
 
     def _planner(self) -> Planner:
         return self._planner_by("reduction", "confidence")

@@ -219,7 +219,6 @@ class RowMeans(Metric[Any]):
             mean = mean_of_sum(self.__dict__, "wide", differences=True)
             if mean is not None:
                 return self._shaped(mean[None])
-        return self._shaped(self._computed_of(self.state()))
         return self._shaped(self._computed_of(on_host(self.state())))
 
     def _computed_of(self, state: Any) -> Tensor:
@@ -227,8 +226,7 @@ class RowMeans(Metric[Any]):
         dtype = torch.float64 if int(state.wide) == 0 else torch.float32
         if isinstance(state, RowScores):
             return state.scores.to(dtype, copy=True)
-        return torch.tensor(self._numbers(state), dtype=dtype, device=state.sums.device)
-        return torch.tensor(self._numbers(state), dtype=torch.float64).to(self.error.device, dtype)
+        return torch.tensor(self._numbers(state), dtype=dtype, device=self.error.device)
 
     def _shaped(self, numbers: Tensor) -> Any:
         """The value of ``compute`` from ``[K]`` or ``[N, K]``; by default the only one of K."""

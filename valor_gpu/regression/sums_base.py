@@ -220,18 +220,18 @@ class SumsMetric(Metric[Any]):
         if self._takes_mean() and (mean := mean_of_sum(self.__dict__, "narrowest")) is not None:
             return mean
         state = self.__dict__  # a whole state, with fields that no number needs, takes as long as all of this
-        known = type(state["sums"]) is Tensor and "state" not in state
-        outputs = outputs_of(*(state[name] for name in _OF_NUMBERS)) if known else self.state().outputs()
+        narrowest, sums = state["narrowest"], state["sums"]
+        if type(sums) is Tensor and sums.is_cpu and "state" not in state:
+            outputs = outputs_of(*(state[name] for name in _OF_NUMBERS))
+        else:
+            whole = on_host(self.state())
+            outputs, narrowest = whole.outputs(), whole.narrowest
         numbers = self._numbers(outputs)
-        wide = torch.float64 if state["narrowest"].item() == WIDE_VALUES else torch.float32
+        wide = torch.float64 if narrowest.item() == WIDE_VALUES else torch.float32
         device = state["error"].device
         if len(numbers) == 1:
             return torch.scalar_tensor(numbers[0].value, dtype=wide, device=device)
         return torch.tensor([number.value for number in numbers], dtype=wide, device=device)
-        state = on_host(self.state())
-        values = [number.value for number in self._numbers(state)[0]]
-        wide = torch.float64 if int(state.narrowest) == WIDE_VALUES else torch.float32
-        return torch.tensor(values if len(values) > 1 else values[0], dtype=wide, device=self.error.device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
         """Returns the number in float64 with the rows behind it: NaN, with a reason, where it does not exist.
@@ -250,9 +250,8 @@ class SumsMetric(Metric[Any]):
         return result if intervals is None else result.with_intervals(intervals)
 
     def _result_of(self, state: Any) -> Result:
-        outputs = state.outputs()
+        outputs = on_host(state).outputs()
         numbers = self._numbers(outputs)
-        numbers, outputs = self._numbers(on_host(state))
         name = type(self).__name__
         values: Any = numbers[0].shown if len(numbers) == 1 else np.array([number.shown for number in numbers])
         reason = first_reason(numbers)
