@@ -23,12 +23,12 @@ _OWN = {
                    "QuantileCRPS", "SpearmanCorrCoef"],
     "retrieval": ["RetrievalBPref", "RetrievalExpectedReciprocalRank", "RetrievalHoles", "RetrievalJudged",
                   "RetrievalRBP"],
+    "regression": ["IntervalCoverage", "PinballLoss", "QuantileCRPS"],
     "segmentation": ["IOU", "BoundaryF1", "PixelAccuracy", "PixelConfusionMatrix", "PixelF1", "PixelPrecision",
                      "PixelRecall", "SurfaceDistance", "mIOU"],
     "text": ["BERTScore", "BLEU", "CHRF", "ExactMatch", "GLEU", "InfoLM", "ROUGE", "TokenF1"],
 }  # fmt: skip
-"""Metrics without a peer in torchmetrics that takes the same inputs, other names of one that is measured, and metrics
-that keep rows, which ``regression_ranks`` measures."""
+"""Metrics without a peer in torchmetrics that takes the same inputs, and other names of one that is measured."""
 
 
 @pytest.fixture(scope="module")
