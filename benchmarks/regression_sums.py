@@ -11,6 +11,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,13 @@ from benchmarks import machine
 from benchmarks.regression_ranks import by_size
 
 CASES = ("sums",)
-NAMES = ("MeanAbsoluteError", "MeanSquaredError", "R2Score", "PearsonCorrCoef")
+NAMES = (
+    "MeanAbsoluteError", "MeanSquaredError", "R2Score", "PearsonCorrCoef", "MeanSquaredLogError", "LogCoshError",
+    "MinkowskiDistance", "TweedieDevianceScore",
+)  # fmt: skip
+_ARGUMENTS: dict[str, dict[str, float]] = {"MinkowskiDistance": {"p": 3}, "TweedieDevianceScore": {"power": 1.5}}
+_POSITIVE = ("MeanSquaredLogError", "TweedieDevianceScore")
+"""Metrics of numbers above 0: their rows are the sizes of the others and 0.01 more."""
 _PACKAGES = ("valor_gpu", "torch", "torchmetrics", "numpy")
 _SIZES, _QUICK_SIZES = (10**3, 10**6, 10**7), (100, 1000)
 _TOLERANCE = 1e-3
@@ -47,7 +54,10 @@ def measure(name: str, rows: int, seed: int, repeats: int) -> list[dict[str, Any
     import valor_gpu.regression
 
     batch = pairs(rows, seed)
-    mine, theirs = (getattr(package.regression, name) for package in (valor_gpu, torchmetrics))
+    if name in _POSITIVE:
+        batch = batch[0].abs() + 0.01, batch[1].abs() + 0.01
+    choices = _ARGUMENTS.get(name, {})
+    mine, theirs = (partial(getattr(package.regression, name), **choices) for package in (valor_gpu, torchmetrics))
     tools: dict[str, Callable[[], float]] = {
         "valor_gpu": lambda: _once(mine, *batch),
         "torchmetrics": lambda: _once(theirs, *batch),
