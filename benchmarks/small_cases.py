@@ -262,11 +262,11 @@ def regression() -> Iterator[Small]:
     for name, arguments in _PAIRS.items():
         yield Small(name, *(partial(_made, f"{side}.regression", name, arguments) for side in _SIDES), pairs)
     for name, (given, batch) in _ROWS.items():
-        both = (partial(_made, f"{side}.regression", name, given) for side in _SIDES)
-        yield Small(name, *both, batch, tolerance=1e-5)
+        ours, theirs = (partial(_made, f"{side}.regression", name, given) for side in _SIDES)
+        yield Small(name, ours, theirs, batch, tolerance=1e-5)
     given = {"threshold": 0.5, "keep_sequence_dim": 1}
-    both = (partial(_made, f"{side}.regression", "CriticalSuccessIndex", given) for side in _SIDES)
-    yield Small("CriticalSuccessIndex, sequences", *both, tables)
+    ours, theirs = (partial(_made, f"{side}.regression", "CriticalSuccessIndex", given) for side in _SIDES)
+    yield Small("CriticalSuccessIndex, sequences", ours, theirs, tables)
 
 
 def documents() -> Batch:

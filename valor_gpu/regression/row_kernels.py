@@ -25,7 +25,7 @@ _KEPT = 1  # in place of the address of scores
 
 @dataclass(frozen=True)
 class Scoring:
-    """What a native score of rows is.
+    """A native score of rows, and the forms of its inputs.
 
     Attributes:
         kind: of the score; from ``ENSEMBLE`` on the second row is one number, the target.

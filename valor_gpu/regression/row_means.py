@@ -220,6 +220,8 @@ class RowMeans(Metric[Any]):
             if mean is not None:
                 return self._shaped(mean[None])
         return self._shaped(self._computed_of(on_host(self.state())))
+                return mean if type(self)._shaped is RowMeans._shaped else self._shaped(mean[None])
+        return self._shaped(self._computed_of(self.state()))
 
     def _computed_of(self, state: Any) -> Tensor:
         """``[K]``, or ``[N, K]`` without a reduction."""
