@@ -66,12 +66,12 @@ struct ByLane {
 
 VALOR_HD double power_of_2(int64_t k) { return with_bits<double>((k + 1023) << 52); }
 
-// The logarithm of x + rest, of x from 2^-1022 on, rest at most half a unit in its last place and kRest false
-// without it; with it x is below 2^1000. x is 2^k m, m from 0.703 to 1.406, and c about 1 / m: the logarithm
-// is k log 2 - log c + log(1 + f), f = c m - 1, which is at most 1 / 32. The sum of the first parts is exact:
-// they are multiples of 2^-42.
-template <bool kRest, class Real, bool kNearOne = false>
-VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, const Real& rest) {
+// About 1 / m for a sixteenth of the fractions m, and minus its logarithm.
+template <class Real>
+struct NearFraction {
+  Real reciprocal, log_high, log_low;
+};
+VALOR_REAL NearFraction<Real> near_fraction(const typename BitsOf<Real>::Type& place) {
   static constexpr double kReciprocals[16] = {
       0x1.642d000000000p0,  0x1.5555000000000p0,  0x1.47ae000000000p0,  0x1.3b14000000000p0,
       0x1.2f68000000000p0,  0x1.2492000000000p0,  0x1.1a7c000000000p0,  0x1.1111000000000p0,
@@ -93,6 +93,16 @@ VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, co
                                           -0x1.d59a92de0b93cp-45, -0x1.a31817fc55578p-45,
                                           -0x1.85719c2a69690p-44, -0x1.77bfa12ca2ef8p-45,
                                           0x1.83963c8b4ab26p-44,  -0x1.42b847691edaap-46};
+  return {ByLane<Real>::at(kReciprocals, place), ByLane<Real>::at(kLogsHigh, place),
+          ByLane<Real>::at(kLogsLow, place)};
+}
+
+// The logarithm of x + rest, of x from 2^-1022 on, rest at most half a unit in its last place and kRest false
+// without it; with it x is below 2^1000. x is 2^k m, m from 0.703 to 1.406, and c about 1 / m: the logarithm
+// is k log 2 - log c + log(1 + f), f = c m - 1, which is at most 1 / 32. The sum of the first parts is exact:
+// they are multiples of 2^-42.
+template <bool kRest, class Real, bool kNearOne = false>
+VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, const Real& rest) {
   const Real zero = x - x;
   using Bits = typename BitsOf<Real>::Type;
   const Bits bits = bits_in(x), steps = bits - 0x3fe6800000000000ll, place = steps >> 48;
@@ -101,17 +111,16 @@ VALOR_HD __attribute__((always_inline)) Parts<Real> log_of_sum(const Real& x, co
   const Real m = with_bits<Real>(fraction), m_high = with_bits<Real>((fraction + 0x4000000ll) & ~0x7ffffffll);
   Real m_low = m - m_high;
   if (kRest) m_low = m_low + (kNearOne ? rest : rest * with_bits<Real>(0x3ff0000000000000ll - power));
-  const Real c = ByLane<Real>::at(kReciprocals, place);
-  const Real f_high = m_high * c - 1.0, f_low = m_low * c, f = f_high + f_low;
+  const NearFraction<Real> near = near_fraction<Real>(place);
+  const Real f_high = m_high * near.reciprocal - 1.0, f_low = m_low * near.reciprocal, f = f_high + f_low;
   const Real a0 = 0x1.5555555555521p-2 * f - 0x1.0000000000000p-1,
              a1 = 0x1.9999999af751bp-3 * f - 0x1.fffffffffffa0p-3,
              a2 = 0x1.2492357975d4dp-3 * f - 0x1.5555555695eabp-3,
              a3 = 0x1.c7ee28ac92f04p-4 * f - 0x1.ffffdbf0c4765p-4, f2 = f * f, b0 = a0 + a1 * f2,
              b1 = a2 + a3 * f2, f4 = f2 * f2, c0 = b0 + b1 * f4, f8 = f4 * f4;
   const Real series = c0 + (zero - 0x1.9a59d76189686p-4) * f8;
-  const Real log_high = ByLane<Real>::at(kLogsHigh, place), log_low = ByLane<Real>::at(kLogsLow, place);
-  const Real low = f2 * series + (kNearOne ? log_low : k * kLog2Low + log_low);
-  const Real high = kNearOne ? log_high + f_high : k * kLog2High + (log_high + f_high);
+  const Real low = f2 * series + (kNearOne ? near.log_low : k * kLog2Low + near.log_low);
+  const Real high = kNearOne ? near.log_high + f_high : k * kLog2High + (near.log_high + f_high);
   const Parts<Real> sum = fast_parts<Real>(high, f_low);
   return fast_parts<Real>(sum.high, sum.low + low);
 }
