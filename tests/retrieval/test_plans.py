@@ -59,7 +59,6 @@ def both(kind: Any, choices: dict[str, Any], *batch: Any) -> tuple[Any, Any]:
         return one, outcome(kind(**choices), *batch)
 
 
-@pytest.mark.smoke
 @pytest.mark.parametrize("kind", [RetrievalMAP, RetrievalNormalizedDCG])
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 def test_states_and_errors_are_those_of_the_checked_path(kind: Any, choices: dict[str, Any]) -> None:
