@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from valor_gpu.detection import MeanAveragePrecision
 from valor_gpu.ops import backends
 
 Sides = tuple[Any, Any]
+T = TypeVar("T")
 Form = Callable[[Scene, int], Sides]
 
 CHOICES: dict[str, dict[str, Any]] = {
@@ -119,9 +120,9 @@ def as_packed(scene: Scene, batch: int, dtype: torch.dtype = torch.float32) -> S
     return packed[0], packed[1]
 
 
-def on(device: torch.device, sides: Sides) -> Sides:
+def on(device: torch.device, sides: T) -> T:
     """Every tensor on ``device``."""
-    moved: Sides = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), sides)
+    moved: T = pytree.tree_map_only(Tensor, lambda tensor: tensor.to(device), sides)
     return moved
 
 
@@ -183,7 +184,7 @@ def _waits_of_torch_raise() -> Iterator[None]:
         torch.cuda.set_sync_debug_mode(before)
 
 
-def updated_without_wait(make: Callable[[], Any], batches: Sequence[Sides], device: torch.device) -> Any:
+def updated_without_wait(make: Callable[[], Any], batches: Sequence[Any], device: torch.device) -> Any:
     """Returns a metric with all batches; a wait for the device in an update behind the first is a Disagreement.
 
     torch reports its own waits, but not those of our libraries. So a kernel that sleeps on the current stream goes
@@ -217,7 +218,7 @@ def updated_without_wait(make: Callable[[], Any], batches: Sequence[Sides], devi
 
 
 def _updated(
-    make: Callable[[], Any], batches: Sequence[Sides], device: torch.device, sleep: float = 0.0
+    make: Callable[[], Any], batches: Sequence[Any], device: torch.device, sleep: float = 0.0
 ) -> tuple[Any, float, bool]:
     """The metric, seconds of the host for all updates but the first, and whether the device still sleeps."""
     metric = make()

@@ -125,7 +125,8 @@ def on_meta(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], 
 
                 patch.setattr(torch, name, noted)
             call()
-        return copies.found
+        found: list[str] = copies.found
+        return found
 
     yield waits
 

@@ -45,7 +45,8 @@ def test_kernels_equal_the_definition(run: Callable[..., Any]) -> None:
 def test_the_order_of_lanes_changes_nothing(monkeypatch: pytest.MonkeyPatch, seed: str) -> None:
     monkeypatch.setenv("VALOR_SIM_SEED", seed)
     simulated = kernel("simulated", NAME, launches.on_cuda)
-    for name in ("PRODUCTS, (2061,)", "VARIANCE, special, 136", "SQUARED_LOG, no term", "SQUARED, wild"):
+    columns = "VARIANCE, (259, 9), 136", "PRODUCTS, wild columns"
+    for name in ("PRODUCTS, (2061,)", "VARIANCE, special, 136", "SQUARED_LOG, no term", "SQUARED, wild", *columns):
         assert differences(simulated(*EXAMPLES[name]), reference.moments(*EXAMPLES[name])) == "", name
 
 
