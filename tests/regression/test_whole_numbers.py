@@ -111,6 +111,9 @@ def test_both_sides_of_the_edge(value: int) -> None:
     assert (rounding_error((side, side)) is None) == held
     assert held_by_float64(side.double())
     assert held_by_float64(side[:0])
+    many = side.repeat(100, 1)
+    assert held_by_float64(many) == held
+    assert (rounding_error((many, many)) is None) == held
     difference, error = exact_differences(side, torch.zeros_like(side))
     assert torch.equal(difference, side)
     assert (int(error) == NO_ERROR) == held

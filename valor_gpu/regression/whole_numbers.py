@@ -18,12 +18,16 @@ OF_DIFFERENCES = (Kind.ABSOLUTE, Kind.SQUARED, Kind.LOG_COSH, Kind.MINKOWSKI)
 """Kinds whose terms depend on ``p - t`` alone."""
 
 _MOST = 2**53  # whole numbers up to here are float64
+_FEW = 128
 
 
 def held_by_float64(side: Tensor) -> bool:
     """Returns whether float64 holds every number of a tensor on the CPU, of whatever dtype."""
     if side.dtype != torch.int64 or not side.numel():
         return True
+    if side.numel() <= _FEW:  # Python's numbers are quicker than an op of torch
+        values: list[int] = side.reshape(-1).tolist()
+        return min(values) >= -_MOST and max(values) <= _MOST
     least, largest = side.aminmax()
     return least.item() >= -_MOST and largest.item() <= _MOST
 
