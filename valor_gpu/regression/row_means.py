@@ -218,10 +218,8 @@ class RowMeans(Metric[Any]):
         if self.reduction == "mean" and len(self.names) == 1 and self._kind is not RowScores:
             mean = mean_of_sum(self.__dict__, "wide", differences=True)
             if mean is not None:
-                return self._shaped(mean[None])
-        return self._shaped(self._computed_of(on_host(self.state())))
                 return mean if type(self)._shaped is RowMeans._shaped else self._shaped(mean[None])
-        return self._shaped(self._computed_of(self.state()))
+        return self._shaped(self._computed_of(on_host(self.state())))
 
     def _computed_of(self, state: Any) -> Tensor:
         """``[K]``, or ``[N, K]`` without a reduction."""
