@@ -15,6 +15,7 @@ constexpr int64_t kMostPairs = 256;  // members of an ensemble that are compared
 constexpr int64_t kFetched = 1024;   // numbers that are fetched before they are read
 
 typedef uint64_t PackWords __attribute__((vector_size(64)));
+constexpr double kRoot2 = 0x1.6a09e667f3bcdp0;
 
 // The logarithm of p / q for positive normal numbers, to about one unit in the last place (Tang,
 // "Table-driven implementation of the logarithm function", 1990; the polynomial of FreeBSD's e_log.c). It
