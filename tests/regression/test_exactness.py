@@ -90,6 +90,17 @@ def test_a_small_spread_beside_a_large_mean_loses_nothing() -> None:
     assert 0.98 < numbers["R2Score"] < 0.995
 
 
+@pytest.mark.parametrize(
+    "name", ["MeanSquaredError", "RelativeSquaredError", "WeightedMeanAbsolutePercentageError", "MinkowskiDistance"]
+)
+def test_numbers_beyond_float32_are_infinite(name: str) -> None:
+    metric = getattr(regression, name)(**({"p": 3} if name == "MinkowskiDistance" else {}))
+    metric.update(torch.tensor([3e38, -3e38]), torch.tensor([0.0, 1e-10]))
+    expected = 3e38 * 2 ** (1 / 3) if name == "MinkowskiDistance" else math.inf
+    assert metric.compute().equal(torch.tensor(expected))
+    assert math.isfinite(metric.result().values[name])
+
+
 def test_many_float32_rows_sum_without_loss() -> None:
     rows = 300_000
     target = (1e6 + torch.arange(rows) % 7 * 0.0625).float()

@@ -230,7 +230,7 @@ class SumsMetric(Metric[Any]):
         wide = torch.float64 if narrowest.item() == WIDE_VALUES else torch.float32
         device = state["error"].device
         if len(numbers) == 1:
-            return torch.scalar_tensor(numbers[0].value, dtype=wide, device=device)
+            return torch.tensor(numbers[0].value, dtype=wide, device=device)
         return torch.tensor([number.value for number in numbers], dtype=wide, device=device)
 
     def result(self, intervals: int | Bootstrap | None = None) -> Result:
