@@ -92,7 +92,8 @@ class Column {
   Column(const MomentTask& task, int64_t column, int64_t* limbs)
       : task_(task), column_(column), limbs_(limbs), bound_(moment_bound(task.limbs)) {
     const int bits = FoldRule::bits(task.kind), most = FoldRule::most_slices(task.kind);
-    const int reach = has_products(task.kind) ? 400 : 900;  // squares of their slices are normal numbers
+    // Units of the last slices are normal numbers, and so are their squares and 1 by them.
+    const int reach = has_products(task.kind) ? 400 : 880;
     lowest_exponent_ = static_cast<int>(std::max<int64_t>(-reach, bits * most - 8 * task.limbs));
     highest_exponent_ = static_cast<int>(std::min<int64_t>(reach, 8 * task.limbs - kLimbBits));
     rule_ = {lowest_exponent_, lowest_exponent_, FoldRule::least_slices(task.kind)};

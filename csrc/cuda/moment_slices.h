@@ -16,7 +16,8 @@ struct Shape {
   static constexpr int kSlices = kSquares ? (kFloats ? 2 : 4) : (kFloats ? 1 : 3);
   static constexpr int kTop = 2 * kSlices - 1;
   static constexpr int kSides = kSecond ? 2 : 1;
-  static constexpr int kReach = kSquares ? 400 : 900;
+  // Units of the last slices are normal numbers, and so are their squares and 1 by them.
+  static constexpr int kReach = kSquares ? 400 : 880;
 };
 
 struct Numbers {

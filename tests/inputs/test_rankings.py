@@ -109,7 +109,17 @@ def test_bad_scores_are_named(tmp_path: Path) -> None:
         read_run(str(tmp_path / "b.run"))
 
 
-BAD = ("1 Q0 d 1 x t", "1 Q0 d 1", "1 Q0 a\tb 1 2 t", "1 Q0 doc0 1 2 t", "1 Q0 z 1 nan t", "1 Q0 a\vb 1 2 t", "\u00a0")
+GAPS = ("1  Q0 d 0.5 t", "1 Q0 d  0.5 t", "1 Q0 d 1 0.5 ", "1 Q0 d 1 2 a\vb")  # as many blanks as in good lines
+BAD = (
+    *GAPS,
+    "1 Q0 d 1 x t",
+    "1 Q0 d 1",
+    "1 Q0 a\tb 1 2 t",
+    "1 Q0 doc0 1 2 t",
+    "1 Q0 z 1 nan t",
+    "1 Q0 a\vb 1 2 t",
+    "\u00a0",
+)
 UNUSUAL = ("1\tQ0\td\t1\t2\tt", " 1 Q0 y 7 2 t ", "1 Q0 a\u00a0b\u2003 1 2 t", "1 Q0 \x1ca\x1f 1 2 t", "1\vQ0\fd 1 2 t")
 
 

@@ -80,7 +80,8 @@ def test_sums_are_those_of_fractions(kind: Kind, seed: int) -> None:
     near = wild(rng, (rows,), -40, 40), wild(rng, (rows,), -90, -30)
     mixed = tuple(torch.where(torch.rand(rows) < 0.99, side.double(), odd) for side, odd in zip(usual, rough))
     huge = torch.full((rows,), 1e308, dtype=torch.float64), torch.full((rows,), 5e-324, dtype=torch.float64)
-    for p, t in (usual, rough, near, mixed, huge):
+    tiny = wild(rng, (rows,), -970, -920), torch.zeros(rows, dtype=torch.float64)
+    for p, t in (usual, rough, near, mixed, huge, tiny):
         assert found_fractions(moments(p, t, kind)) == fractions(p, t, kind)
 
 
@@ -90,6 +91,14 @@ def test_sums_of_terms_are_those_of_fsum(kind: Kind) -> None:
     parameter = PARAMETERS.get(kind, 0.0)
     terms = reference._terms(p, t, kind, parameter)[0][0]
     assert rounded(moments(p, t, kind, parameter).sums).item() == math.fsum(terms.tolist())
+
+
+def test_sums_of_tiny_terms_are_those_of_fractions(run: Callable[..., Any]) -> None:
+    sizes = np.random.default_rng(9).uniform(1, 2, (40, 1))
+    t = torch.from_numpy(np.ldexp(sizes, np.arange(-1074, -850, 7)))  # each column has an exponent
+    found = Moments(*run(torch.zeros_like(t), t, int(Kind.PINBALL), 0.5, WIDE))
+    for column, numbers in enumerate(t.T.tolist()):
+        assert found_fractions(found, column) == [sum(Fraction(x / 2) for x in numbers)]
 
 
 @pytest.mark.parametrize("kind", EXACT)

@@ -93,20 +93,22 @@ def by_arrow(file: InputFile, kind: str) -> tuple[list[str], list[str], Any, Any
     first = head.partition(b"\n")[0]
     names = [str(place) for place in range(TREC_COLUMNS[kind])]
     wanted = [names[place] for place in _PLACES[kind]]
-    types = dict(zip(wanted, (pyarrow.large_string(), pyarrow.large_string(), pyarrow.float64())))
+    few = dict.fromkeys(names, pyarrow.dictionary(pyarrow.int32(), pyarrow.string()))  # of the others, a few values
+    types = few | dict(zip(wanted, (pyarrow.large_string(), pyarrow.large_string(), pyarrow.float64())))
     try:
         with file.open() as stream:
             table = csv.read_csv(
                 stream,
                 csv.ReadOptions(column_names=names),
                 csv.ParseOptions(delimiter="\t" if b"\t" in first else " ", quote_char=False, double_quote=False),
-                csv.ConvertOptions(column_types=types, include_columns=wanted, null_values=[]),
+                csv.ConvertOptions(column_types=types, null_values=[]),
             )
     except pyarrow.ArrowException:
         return None
     coded = [table.column(name).combine_chunks().dictionary_encode() for name in wanted[:2]]
-    for column in coded:
-        # A blank in an id, or an id without a character, is a line that is not as the first one.
+    others = [chunk for name in names if name not in wanted for chunk in table.column(name).chunks]
+    for column in (*coded, *others):
+        # A blank in a cell, or a cell without a character, is a line that is not as the first one.
         if compute.any(compute.match_substring_regex(column.dictionary, f"^$|[{_BLANKS}]")).as_py():
             return None
     places = [column.indices.to_numpy(zero_copy_only=False).astype(np.int64) for column in coded]
