@@ -102,8 +102,11 @@ def test_tables_that_do_not_fit(table: Any, columns: Any, message: str) -> None:
 
 
 def test_curves_and_read_results_have_no_slices() -> None:
-    with pytest.raises(InputError, match="needs a result with the score of every query"):
-        filled(retrieval.RetrievalPrecisionRecallCurve, max_k=3).result().by(TABLE, "language")
+    for kind in (retrieval.RetrievalPrecisionRecallCurve, retrieval.RetrievalRecallAtFixedPrecision):
+        with pytest.raises(InputError, match=r"needs the score of every query, .*: update a metric for each slice"):
+            filled(kind, max_k=3).result().by(TABLE, "language")
+    with pytest.raises(InputError, match="iou_type must be None for queries but got 'bbox'"):
+        filled(retrieval.RetrievalMAP).result().by(TABLE, "language", iou_type="bbox")
 
 
 @pytest.fixture
