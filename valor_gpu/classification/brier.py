@@ -175,7 +175,8 @@ class BrierScore(RowLoss):
 
         Args:
             intervals: replicates or choices of a bootstrap of the samples: also give the intervals of score, skill and
-                uncertainty. The metric must have been made with ``keep_rows=True``.
+                uncertainty, of several labels those of scores alone. The metric must have been made with
+                ``keep_rows=True``.
 
         Raises:
             InputError: ``intervals`` is given to a metric that keeps no rows.
