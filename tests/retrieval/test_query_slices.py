@@ -14,7 +14,7 @@ import torch
 from valor_gpu import retrieval
 from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.errors import InputError
-from valor_gpu.stats import Bootstrap
+from valor_gpu.stats import Bootstrap, compare
 
 QUERIES, DOCUMENTS = 24, 6
 TABLE: dict[str, Any] = {
@@ -75,6 +75,30 @@ def test_intervals_are_of_the_queries_of_each_slice() -> None:
     assert by_cluster["RetrievalMRR_low"][0] < by_cluster["RetrievalMRR"][0]
     with pytest.raises(InputError, match="clusters must be one for each of 24 queries"):
         result.by(TABLE, "language", intervals=Bootstrap(50, clusters=clusters[1:]))
+
+
+def test_models_are_compared_on_the_queries_of_each_slice(tmp_path: Path) -> None:
+    scores, target, indexes = documents()
+
+    def model(queries: Any, better: float) -> Any:
+        metric, kept = retrieval.RetrievalMRR(), torch.isin(indexes, torch.tensor(list(queries)))
+        metric.update((scores + better * target)[kept], target[kept], indexes[kept])
+        return metric
+
+    every = range(0, 72, 3)
+    found = compare(model(every, 0.0), model(every, 0.3), table=TABLE, by="language", replicates=60)
+    rows = {row["slice"]: row for row in found.table().rows() if row["slice"]}
+    assert list(rows) == ["language: de", "language: en", "language: none"]
+    for place, row in enumerate(rows.values()):
+        alone = compare(*(model(range(3 * place, 72, 9), better) for better in (0.0, 0.3)), replicates=60)
+        whole = alone.table().rows()[0]
+        assert all(row[name] == whole[name] for name in ("first", "second", "difference", "low", "high", "p"))
+    files = [str(tmp_path / name) for name in ("first.state", "second.state")]
+    for file, better in zip(files, (0.0, 0.3)):
+        model(every, better).save_state(file)
+    assert compare(*files, table=TABLE, by="language", replicates=60).values["p"] == found.values["p"]
+    with pytest.raises(InputError, match="table must have the columns of the queries but is None"):
+        compare(model(every, 0.0), model(every, 0.3), by="language")
 
 
 def test_slices_of_skipped_queries_have_a_reason() -> None:

@@ -80,8 +80,8 @@ def compare(
         power: probability of finding a difference that is there, above 0 and below 1.
         observed_power: also give the power for the difference that was seen, which follows from the p-value.
         table: of the units, for ``by``; see :meth:`valor_gpu.result.Result.by`. None: the result knows the columns.
-        by: column, or columns, whose values make slices of the images, each compared on its own; a mapping of columns
-            has their ascending edges, None for the values themselves.
+        by: column, or columns, whose values make slices of images or queries, each compared on its own; a mapping of
+            columns has their ascending edges, None for the values themselves.
 
     Returns:
         Differences, second less first, with paired intervals and tests. Of three models and more a mapping of the pairs
