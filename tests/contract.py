@@ -165,7 +165,7 @@ class Case:
 
 
 def _class_case(name: str) -> Case:
-    metric, (choices, other) = getattr(classification, name), CLASS_CHOICES[name]
+    metric, (choices, other) = getattr(classification, name.partition("-")[0]), CLASS_CHOICES[name]
     columns = next((key for key in choices if key in ("num_classes", "num_labels")), "")
     batch = partial(scores_batch, columns)
     return Case(

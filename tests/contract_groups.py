@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from functools import partial
@@ -35,7 +36,7 @@ def ratings_batch(seed: int, size: int = 7) -> tuple[Tensor]:
 
 def group_rows() -> Iterator[dict[str, Any]]:
     """Keywords of a case for each metric."""
-    for kind, keep in ((BinaryFairness, False), (BinaryGroupStatRates, False), (BinaryGroupStatRates, True)):
+    for kind, keep in itertools.product((BinaryFairness, BinaryGroupStatRates), (False, True)):
         yield {
             "name": f"{kind.__name__}-kept" if keep else kind.__name__,
             "make": partial(kind, 3, keep_rows=keep),

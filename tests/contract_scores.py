@@ -40,7 +40,7 @@ CLASS_CHOICES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "ConfusionMatrix": (dict(max_examples=2), dict(max_examples=2, ignore_index=1)),
     **PROBABILISTIC_CHOICES,
 }  # fmt: skip
-"""Arguments of each metric of classification in two configurations."""
+"""Arguments of each metric of classification in two configurations; a name may end in a hyphen and words."""
 
 
 def scores_batch(columns: str, seed: int, size: int = 9, pixels: tuple[int, ...] = ()) -> tuple[Tensor, Tensor]:

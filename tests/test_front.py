@@ -169,6 +169,8 @@ def test_the_stub_is_up_to_date_and_has_every_name() -> None:
         ("", "accuracy", "; valor_gpu.functional.accuracy is there"),
         ("", "COCOeval", "; valor_gpu.coco.COCOeval is there"),
         ("", "Acuracy", "; did you mean 'Accuracy'?"),
+        ("classification", "MultilabelBrierScore", "; did you mean 'BrierScore'?"),
+        ("classification", "BinaryFairnes", "; did you mean 'BinaryFairness'?"),
         ("coco", "CocoEval", "; did you mean 'COCOeval'?"),
         ("coco", "PeakSignalNoiseRatio", ""),
         ("", "xyzzy", ""),

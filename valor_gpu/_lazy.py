@@ -16,6 +16,8 @@ from valor_gpu.errors import LINES, missing_package
 
 _SHARED = ("", "functional", *TASKS)
 """Packages that torchmetrics has too, whose attributes are its modules as well; ``""`` is valor_gpu itself."""
+_TASK_PREFIXES = ("Binary", "Multiclass", "Multilabel")
+"""What torchmetrics' classes of a task begin with; some of our classes have no such names beside their own."""
 
 
 class MissingNameError(AttributeError):
@@ -53,8 +55,10 @@ class MissingNameError(AttributeError):
         import difflib  # here since a message alone needs it
 
         known = {each.lower(): each for each in getattr(sys.modules[package], "__all__", ())}
-        if close := difflib.get_close_matches(name.lower(), known, 1, 0.75):
-            return f"; did you mean {known[close[0]]!r}?"
+        close = difflib.get_close_matches(name.lower(), known, 1, 0.75)
+        of_all = [name.removeprefix(task).lower() for task in _TASK_PREFIXES if name.startswith(task)]
+        if near := [each for each in (*of_all, *close) if each in known]:
+            return f"; did you mean {known[near[0]]!r}?"
         if package == "valor_gpu" and not has_module(""):
             return f"; if torchmetrics has it: pip install {LINES['torchmetrics']}"
         return ""

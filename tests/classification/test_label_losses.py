@@ -105,6 +105,7 @@ def test_labels_without_samples_or_of_one_class() -> None:
     skills = fed(BrierSkillScore, preds, target, ignore_index=-1, average="none")
     assert skills.compute().isnan().tolist() == [False, True, True]
     assert fed(NegativeLogLikelihood, preds[:0], target[:0]).compute().isnan()
+    assert fed(BrierScore, preds[:0], target[:0], average="none").result().reason("per_class") == "no sample has weight"
 
 
 def test_intervals_of_labels() -> None:

@@ -317,6 +317,8 @@ def test_numbers_of_one_model_alone_are_noted() -> None:
         "no replicate tells the models apart: m",
         "not compared, since the metric gives no replicates of them: c",
     ]
+    some = (result({"c/x": rows[0], "c/y": other}) for other in rows)
+    assert compare(*some, replicates=20).signature["notes"] == ["no replicate tells the models apart: c (1 of 2)"]
 
 
 def test_no_permutation_says_why() -> None:

@@ -72,6 +72,7 @@ def test_text_of_coco_is_short_and_says_all() -> None:
         ({"f1": Number(0.1), "f1_per_class/0": Number(0.1, p=0.01)}, "f1 +0.100 (0.095 to 0.105), p 0.50; "
          "1 of 1 class differs"),
         ({"f1_per_class/0": UNTESTED}, "no number can be compared"),
+        ({"c/0": UNTESTED, "c/1": Number(0.1, p=0.01)}, "c: 1 of 1 tested class differs"),
     ],
 )  # fmt: skip
 def test_answers(numbers: dict[str, Number], line: str) -> None:
@@ -91,6 +92,13 @@ def test_different_tests_are_named_with_their_numbers() -> None:
     text = str(comparison({"auroc": Number(0.1), "accuracy": Number(0.1)}, tests=tests))
     assert "p of auroc: DeLong; null hypothesis: both AUROCs are equal" in text
     assert "p of accuracy: McNemar with clusters; null hypothesis: both err alike" in text
+
+
+def test_numbers_without_a_p_value_have_no_test() -> None:
+    tests = {"f1": "sign_flip: signs are random", "skill": "bootstrap: equal", "skill_per_class": "bootstrap: equal"}
+    numbers = {"f1": Number(0.1), "skill": UNTESTED, "skill_per_class/0": UNTESTED}
+    lines = str(comparison(numbers, tests=tests)).splitlines()
+    assert [line for line in lines if "null hypothesis" in line] == ["p: sign flip; null hypothesis: signs are random"]
 
 
 def test_many_numbers_and_classes_are_counted() -> None:

@@ -79,8 +79,11 @@ def test_what_float64_rounds_is_refused_before_anything_changes(name: str, choic
 
 @pytest.mark.parametrize("other", [torch.float32, torch.float64])
 def test_int64_beside_floats_is_refused(other: torch.dtype) -> None:
-    with pytest.raises(InputError, match="target must be at most"):
-        regression.MeanSquaredError().update(torch.ones(2, dtype=other), torch.tensor([1, EDGE + 2]))
+    metric, target = regression.MeanSquaredError(), torch.tensor([1, EDGE + 2])
+    with pytest.raises(InputError, match=r"target must be at most .* row 1 is larger: pass float64 to have it rounded"):
+        metric.update(torch.ones(2, dtype=other), target)
+    metric.update(torch.ones(2, dtype=other), target.double())
+    assert metric.result().values["MeanSquaredError"] == EDGE**2 / 2
 
 
 @pytest.mark.parametrize("pair", [(LARGEST, -1), (LEAST, 1), (LEAST, LARGEST), (EDGE, -1), (-EDGE, 1)])

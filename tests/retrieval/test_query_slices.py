@@ -14,7 +14,7 @@ import torch
 from valor_gpu import retrieval
 from valor_gpu.cli import BAD_INPUT, OK, main
 from valor_gpu.errors import InputError
-from valor_gpu.stats import Bootstrap
+from valor_gpu.stats import Bootstrap, compare
 
 QUERIES, DOCUMENTS = 24, 6
 TABLE: dict[str, Any] = {
@@ -77,6 +77,30 @@ def test_intervals_are_of_the_queries_of_each_slice() -> None:
         result.by(TABLE, "language", intervals=Bootstrap(50, clusters=clusters[1:]))
 
 
+def test_models_are_compared_on_the_queries_of_each_slice(tmp_path: Path) -> None:
+    scores, target, indexes = documents()
+
+    def model(queries: Any, better: float) -> Any:
+        metric, kept = retrieval.RetrievalMRR(), torch.isin(indexes, torch.tensor(list(queries)))
+        metric.update((scores + better * target)[kept], target[kept], indexes[kept])
+        return metric
+
+    every = range(0, 72, 3)
+    found = compare(model(every, 0.0), model(every, 0.3), table=TABLE, by="language", replicates=60)
+    rows = {row["slice"]: row for row in found.table().rows() if row["slice"]}
+    assert list(rows) == ["language: de", "language: en", "language: none"]
+    for place, row in enumerate(rows.values()):
+        alone = compare(*(model(range(3 * place, 72, 9), better) for better in (0.0, 0.3)), replicates=60)
+        whole = alone.table().rows()[0]
+        assert all(row[name] == whole[name] for name in ("first", "second", "difference", "low", "high", "p"))
+    files = [str(tmp_path / name) for name in ("first.state", "second.state")]
+    for file, better in zip(files, (0.0, 0.3)):
+        model(every, better).save_state(file)
+    assert compare(*files, table=TABLE, by="language", replicates=60).values["p"] == found.values["p"]
+    with pytest.raises(InputError, match="table must have the columns of the queries but is None"):
+        compare(model(every, 0.0), model(every, 0.3), by="language")
+
+
 def test_slices_of_skipped_queries_have_a_reason() -> None:
     metric = retrieval.RetrievalMRR(empty_target_action="skip")
     metric.update([0.5, 0.4, 0.3], [1, 0, 1], [0, 1, 2])
@@ -102,8 +126,11 @@ def test_tables_that_do_not_fit(table: Any, columns: Any, message: str) -> None:
 
 
 def test_curves_and_read_results_have_no_slices() -> None:
-    with pytest.raises(InputError, match="needs a result with the score of every query"):
-        filled(retrieval.RetrievalPrecisionRecallCurve, max_k=3).result().by(TABLE, "language")
+    for kind in (retrieval.RetrievalPrecisionRecallCurve, retrieval.RetrievalRecallAtFixedPrecision):
+        with pytest.raises(InputError, match=r"needs the score of every query, .*: update a metric for each slice"):
+            filled(kind, max_k=3).result().by(TABLE, "language")
+    with pytest.raises(InputError, match="iou_type must be None for queries but got 'bbox'"):
+        filled(retrieval.RetrievalMAP).result().by(TABLE, "language", iou_type="bbox")
 
 
 @pytest.fixture

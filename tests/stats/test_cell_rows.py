@@ -106,6 +106,17 @@ def test_models_are_compared_row_by_row(kind: Any, choices: Any, batch: Any) -> 
         compare({"a": first, "b": fed(kind, choices, other, keep_rows=True).result()}, replicates=60)
 
 
+def test_thresholds_of_sets_are_those_of_their_models() -> None:
+    kind, batch = ConformalCoverage, sets_batch(0)
+    first, second = (fed(kind, {"num_classes": 3, "threshold": at}, batch, keep_rows=True) for at in (0.2, 0.4))
+    found = compare(first, second, replicates=60)
+    assert found.values["difference"]["mean_set_size"] < 0
+    assert "threshold: 0.2 of the first and 0.4 of the second" in found.signature["notes"]
+    events = [fed(CriticalSuccessIndex, {"threshold": at}, events_batch(0), keep_rows=True) for at in (0.2, 0.4)]
+    with pytest.raises(InputError, match=r"the same choices but threshold is 0\.2 of the first and 0\.4"):
+        compare(*events, replicates=60)
+
+
 @each_case
 def test_clusters_widen_intervals_of_repeated_rows(kind: Any, choices: Any, batch: Any) -> None:
     fourfold = tuple(side.repeat_interleave(4, 0) for side in batch(3))

@@ -307,7 +307,7 @@ def test_clusters_that_do_not_fit(clusters: Any, message: str) -> None:
         (
             lambda: ROC(thresholds=20),
             "binary",
-            r"keeps counts alone: compare a number of the curve, such as that of AUROC",
+            r"keeps counts alone: take a number of the curve, such as that of AUROC",
         ),
         (CohenKappa, "binary", "keeps counts alone, and no choice of its metric keeps them"),
     ],

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from valor_gpu._frozen import replaced
 from valor_gpu.analysis.image_names import id_text
 from valor_gpu.analysis.images import ImageNumbers
-from valor_gpu.analysis.slice_columns import check_bins, crossed, dealt
+from valor_gpu.analysis.slice_columns import Dealt, check_bins, crossed, dealt
 from valor_gpu.analysis.slices import Column, Slices, interval_choices, number_columns, tabled, wanted_numbers
 from valor_gpu.checks import near_names
 from valor_gpu.errors import InputError, InputTypeError
@@ -74,17 +74,9 @@ def query_slices(
     """
     wanted = [(column,) if isinstance(column, str) else tuple(column) for column in columns]
     names = list(dict.fromkeys(name for crossing in wanted for name in crossing))
-    if not wanted or not all(wanted):
-        raise InputError("columns must name at least one column but none came")
     if not all(isinstance(name, str) for name in names):
         raise InputTypeError(f"columns must be names, or tuples of names, but are {columns!r}")
-    edges, read = check_bins(bins, names), read_columns(table)
-    values = _joined(queries.image_ids or (), read, names)
-    single = {name: dealt(name, values[name], edges.get(name)) for name in names}
-    parts = [
-        single[crossing[0]] if len(crossing) == 1 else crossed([single[name] for name in crossing], queries.images)
-        for crossing in wanted
-    ]
+    parts = dealt_queries(queries, table, wanted, check_bins(bins, names))
     groups = [group for part in parts for group in part.groups]
     results = [queries.result_of(group) for group in groups]
     found = tabled([dict(numbers_of(result.values)) for result in results])
@@ -99,6 +91,33 @@ def query_slices(
     )
     shown = {**choices, **({} if intervals is None else interval_choices(intervals))}
     return Slices({**head, **number_columns(queries, found, kept, made)}, shown, kept)
+
+
+def dealt_queries(
+    queries: Queries, table: Any, wanted: Sequence[tuple[str, ...]], edges: Mapping[str, Any]
+) -> list[Dealt]:
+    """Deals the queries out by each column and each crossing.
+
+    Args:
+        queries: of the result.
+        table: see :func:`query_slices`.
+        wanted: names of the columns of each.
+        edges: of bins, by column.
+
+    Raises:
+        InputError: no column is named, one is unknown, or the table does not fit the queries.
+    """
+    if not wanted or not all(wanted):
+        raise InputError("columns must name at least one column but none came")
+    if table is None:
+        raise InputError("table must have the columns of the queries but is None: their result knows none")
+    names = list(dict.fromkeys(name for crossing in wanted for name in crossing))
+    values = _joined(queries.image_ids or (), read_columns(table), names)
+    single = {name: dealt(name, values[name], edges.get(name)) for name in names}
+    return [
+        single[crossing[0]] if len(crossing) == 1 else crossed([single[name] for name in crossing], queries.images)
+        for crossing in wanted
+    ]
 
 
 def _joined(ids: Sequence[Any], columns: Columns, names: Sequence[str]) -> Columns:

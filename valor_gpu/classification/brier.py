@@ -175,7 +175,8 @@ class BrierScore(RowLoss):
 
         Args:
             intervals: replicates or choices of a bootstrap of the samples: also give the intervals of score, skill and
-                uncertainty. The metric must have been made with ``keep_rows=True``.
+                uncertainty, of several labels those of scores alone. The metric must have been made with
+                ``keep_rows=True``.
 
         Raises:
             InputError: ``intervals`` is given to a metric that keeps no rows.
@@ -185,9 +186,9 @@ class BrierScore(RowLoss):
             samples, ignored = state.seen.tolist()[:2]
         half = {"scale_by_half": True} if self.scale_by_half else {}
         signature = Signature({"metric": type(self).__name__, **self._shown, **half})
-        empty = bool(np.isnan(values["uncertainty"]).any())
+        empty = bool(np.isnan(values["uncertainty"]).all())
         missing = [name for name, value in values.items() if np.isnan(value).any()]
-        reason = OF_A_LABEL if self.task.kind == "multilabel" else NO_SAMPLE if empty else ONE_CLASS
+        reason = NO_SAMPLE if empty else OF_A_LABEL if self.task.kind == "multilabel" else ONE_CLASS
         reasons = dict.fromkeys(missing, reason)
         counts = {"samples": samples, "ignored": ignored}
         result = Result(values, signature, counts, reasons, state=lambda: self._sample(state))

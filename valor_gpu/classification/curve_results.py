@@ -38,6 +38,6 @@ def curve_result(
     }
     missing = [name for name, group in parts.items() if any(np.isnan(part).any() for part in group)]
     reasons = dict.fromkeys(missing, "nothing to divide by at these points")
-    keeps = "compare a number of the curve, such as that of AUROC(thresholds=None)"
+    keeps = "take a number of the curve, such as that of AUROC(thresholds=None)"
     rows = ResampledCounts(np.array([[counts.get("samples", 0)]]), None, keeps=keeps)  # points have no interval
     return Result(values, signature, counts, reasons, plot_curves, state=rows)

@@ -96,7 +96,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
     Activations are computed in float64.
 
     Args:
-        keep_rows: keep the loss and the target of every sample, 16 bytes, for intervals and comparisons.
+        keep_rows: keep the loss and the target of every sample (and label), 16 bytes, for intervals and comparisons.
         config: further choices that ``update`` depends on.
         bins: further fields of the state.
         average: multilabel: ``macro`` is the mean over labels, ``weighted`` the mean by their positives, ``micro``

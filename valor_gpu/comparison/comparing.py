@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from valor_gpu.comparison.built import built
@@ -79,8 +80,8 @@ def compare(
         power: probability of finding a difference that is there, above 0 and below 1.
         observed_power: also give the power for the difference that was seen, which follows from the p-value.
         table: of the units, for ``by``; see :meth:`valor_gpu.result.Result.by`. None: the result knows the columns.
-        by: column, or columns, whose values make slices of the images, each compared on its own; a mapping of columns
-            has their ascending edges, None for the values themselves.
+        by: column, or columns, whose values make slices of images or queries, each compared on its own; a mapping of
+            columns has their ascending edges, None for the values themselves.
 
     Returns:
         Differences, second less first, with paired intervals and tests. Of three models and more a mapping of the pairs
@@ -202,13 +203,19 @@ def _few(pairing: Pairing, drawn_of: Mapping[str, int]) -> list[str]:
     return [f"below {FEW_UNITS} {pairing.unit} tests and intervals of the bootstrap are approximate: {', '.join(few)}"]
 
 
+def _grouped(names: Iterable[str], among: Iterable[str]) -> list[str]:
+    """Names of numbers, those of classes by the name that they share, with how many where not all are named."""
+    named, whole = (Counter(name.partition("/")[0] for name in each) for each in (names, among))
+    return [name if count == whole[name] else f"{name} ({count} of {whole[name]})" for name, count in named.items()]
+
+
 def _notes(pair: Pair) -> list[str]:
     """Notes on both sides, on how their units are paired, and on what is not compared."""
     (first, second), doubt = pair.sides, pair.pairing.doubt
     notes = [*first.notes, *second.notes, *_check(first, second)]
     notes += [doubt] if doubt else []
     same = [name for name, each in pair.numbers.items() if each.interval.low == each.interval.high == 0]
-    notes += [f"{SAME}: {', '.join(dict.fromkeys(name.partition('/')[0] for name in same))}"] if same else []
+    notes += [f"{SAME}: {', '.join(_grouped(same, pair.numbers))}"] if same else []
     mine, theirs = first.values, second.values
     for name, alone in ((first.name, mine.keys() - theirs.keys()), (second.name, theirs.keys() - mine.keys())):
         if alone:

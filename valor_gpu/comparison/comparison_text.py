@@ -130,7 +130,10 @@ def _counted(plural: str, count: int) -> str:
 
 def hypothesis_lines(result: ComparisonData, found: Compared) -> Iterator[str]:
     """Yields each test with the hypothesis that it tests."""
-    tests = hypotheses_of(result)
+    untested = {row.name for row in found.numbers if math.isnan(row.p_value)}
+    untested |= {family.name for family in found.families if not family.tested}
+    of_all = {test: [name for name in names if name not in untested] for test, names in hypotheses_of(result).items()}
+    tests = {test: names for test, names in of_all.items() if names}
     for test, named in tests.items():
         method, _, null = test.partition(": ")
         of = "" if len(tests) == 1 else f" of {_listed(named)}"
@@ -192,9 +195,9 @@ def p_text(value: float) -> str:
 
 def first_line(found: Compared) -> str:
     """The answer on one line."""
-    if found.headline is None:
-        return "no number can be compared"
     family = found.headline_family
+    if found.headline is None:
+        return "no number can be compared" if family is None else f"{family.name}: {family.summary}"
     return difference_text(found.headline) + ("" if family is None else f"; {family.summary}")
 
 

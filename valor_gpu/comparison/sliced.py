@@ -1,10 +1,11 @@
-"""Sides of a comparison, cut into slices of their images."""
+"""Sides of a comparison, cut into slices of their images, or of their queries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from valor_gpu.analysis.query_slices import dealt_queries
 from valor_gpu.analysis.slices import clusters_of, dealt_columns
 from valor_gpu.comparison.sides import Side, side_of
 from valor_gpu.errors import InputError
@@ -32,8 +33,9 @@ def slices_of(sides: Sequence[Side], table: Any, by: By, clusters: Any) -> dict[
     for place, side in enumerate(sides):
         if not isinstance(side.result, Analysed):  # an answer, such as that of olrp()
             raise InputError(f"by must be None for results of {side.signature['metric']}, which know no images")
-        analysis = side.result._asked("by", None)
-        for part in dealt_columns(analysis, table, columns, edges):
+        queries = vars(side.result).get("_parts")
+        analysis = side.result._asked("by", None) if queries is None else queries
+        for part in (dealt_columns if queries is None else dealt_queries)(analysis, table, columns, edges):
             for value, group in zip(part.values, part.groups):
                 name = f"{part.column}: {'none' if value is None else value}"
                 if place == 0:

@@ -102,6 +102,7 @@ def loaded_state(file: StateFile, name: str) -> LoadedState:
     try:
         made: Result = importlib.import_module(_READERS[file.kind]).result_of(file)
         saved = file.result(vars(made)["_state"], vars(made)["_analysis"], made.plotter)
+        vars(saved).update({key: part for key, part in vars(made).items() if key == "_parts"})  # queries of slices
         difference = first_difference(file.document, document_of(made))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError, RecursionError) as error:
         raise InputError(f"{name} must hold a state of kind {file.kind} but has another form: {error}") from None

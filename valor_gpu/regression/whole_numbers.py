@@ -76,15 +76,15 @@ def describe_rounding(code: int) -> str | None:
 
     Example:
         >>> describe_rounding((3 << 32) << 4 | ROUNDED_TARGET)
-        'target must be at most 2^53 in size but row 3 is larger: float64 would change it'
+        'target must be at most 2^53 in size but row 3 is larger: pass float64 to have it rounded'
     """
     kind, row = value_kind(code), value_row(code)
     if kind == ROUNDED_DIFFERENCE:
-        return f"preds and target must differ by at most 2^53 but those of row {row} do not: float64 would change it"
+        return f"preds and target must differ by at most 2^53 but those of row {row} do not: pass both as float64"
     if kind not in (ROUNDED_PREDS, ROUNDED_TARGET):
         return None
     name = "preds" if kind == ROUNDED_PREDS else "target"
-    return f"{name} must be at most 2^53 in size but row {row} is larger: float64 would change it"
+    return f"{name} must be at most 2^53 in size but row {row} is larger: pass float64 to have it rounded"
 
 
 def _beyond(side: Tensor) -> Tensor:

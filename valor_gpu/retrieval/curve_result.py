@@ -29,7 +29,7 @@ def curve_result(found: QueryScores, curves: Curves, signature: Signature) -> Re
     """The result of a curve: points have no interval."""
     precision, recall = curves
     values = {"precision": precision, "recall": recall, "k": np.arange(1, len(precision) + 1)}
-    keeps = "compare a number, such as that of RetrievalRecallAtFixedPrecision"
+    keeps = "take a number, such as that of RetrievalRecallAtFixedPrecision"
     queries = ResampledCounts(np.array([[len(found.kept)]]), None, keeps=keeps)
     return RetrievalResult(values, signature, counts_of(found, "relevant"), {}, plot_curve, state=queries)
 

@@ -110,8 +110,13 @@ class RetrievalResult(Result):
             language: en        1        0.5000
         """
         parts = vars(self).get("_parts")
-        if parts is None or iou_type is not None:
-            raise InputError("by() needs a result with the score of every query, and no iou_type")
+        if iou_type is not None:
+            raise InputError(f"iou_type must be None for queries but got {iou_type!r}")
+        if parts is None:
+            raise InputError(
+                "by() needs the score of every query, which curves and results of files lack: update a metric for each"
+                " slice"
+            )
         found: Slices = query_slices(parts, dict(self.signature), table, columns, bins, intervals, numbers)
         return found
 

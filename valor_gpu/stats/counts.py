@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from valor_gpu.stats.draws import Draws
-from valor_gpu.stats.resample import Floats, Resampled, counts_alone
-
-if TYPE_CHECKING:
-    from valor_gpu.stats.units import Units
+from valor_gpu.stats.resample import Floats, Resampled
 
 Counts = NDArray[np.int64]
 Proportions = Mapping[str, tuple[int, int]]
@@ -35,8 +32,7 @@ class ResampledCounts(Resampled):
             own numbers with. None: there are none.
         family: see :class:`Resampled`; likewise ``supports`` and ``refused``.
         proportions: successes and trials by the names of numbers that are proportions of rows.
-        keeps: what to do for a state that keeps the rows one by one, for the message of :meth:`identities`; empty:
-            nothing.
+        keeps: see :class:`Resampled`.
     """
 
     def __init__(
@@ -49,7 +45,7 @@ class ResampledCounts(Resampled):
         proportions: Proportions | None = None,
         keeps: str = "",
     ) -> None:
-        self._keeps = keeps
+        self.keeps = keeps
         self.family, self._tables, self._numbers = family, tables, numbers
         self._supports, self._refused, self._proportions = supports or {}, refused or {}, proportions or {}
         self._rows = tables.sum(1)
@@ -68,10 +64,6 @@ class ResampledCounts(Resampled):
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of rows."""
         return self._proportions
-
-    def identities(self) -> Units:
-        """Raises :class:`InputError`: counts do not say which rows they are of."""
-        raise counts_alone(self.unit, self._keeps)
 
     @property
     def has_numbers(self) -> bool:
@@ -162,7 +154,7 @@ class ResampledParts(Resampled):
     """
 
     def __init__(self, parts: Sequence[ResampledCounts], keeps: str = "") -> None:
-        self._parts, self._keeps = parts, keeps
+        self._parts, self.keeps = parts, keeps
         self.family, self.unit = parts[0].family, parts[0].unit
         self.units, self.chunk = max(part.units for part in parts), min(part.chunk for part in parts)
 
@@ -181,7 +173,3 @@ class ResampledParts(Resampled):
     def proportions(self) -> Proportions:
         """Returns successes and trials of the numbers that are proportions of units."""
         return {name: trials for part in self._parts for name, trials in part.proportions().items()}
-
-    def identities(self) -> Units:
-        """Raises :class:`InputError`: counts do not say which rows they are of."""
-        raise counts_alone(self.unit, self._keeps)

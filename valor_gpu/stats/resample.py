@@ -65,10 +65,12 @@ class Resampled(ABC):
         unit: name of the units in the plural, ``images`` or ``rows``.
         units: how many there are, in the order of their keys.
         chunk: replicates that :meth:`replicates` takes at a time.
+        keeps: what to do for a state whose units can be told apart, for messages; empty: nothing.
     """
 
     family: str = "rows"
     unit: str = "rows"
+    keeps: str = ""
     units: int
     chunk: int = 64
 
@@ -116,9 +118,8 @@ class Resampled(ABC):
         Raises:
             InputError: the units of this state cannot be told apart, or one has no cluster.
         """
-        raise InputError(
-            f"clusters must be None but came: the state keeps counts, not which of the {self.unit} they are of"
-        )
+        why = f"the state keeps counts, not which of the {self.unit} they are of"
+        raise InputError(f"clusters must be None but came: {why}{self.keeps and ': '}{self.keeps}")
 
     def identities(self) -> Units:
         """Returns what tells the units apart, by which those of two models are paired.
@@ -126,7 +127,7 @@ class Resampled(ABC):
         Raises:
             InputError: the units of this state cannot be told apart.
         """
-        raise counts_alone(self.unit)
+        raise counts_alone(self.unit, self.keeps)
 
     def shared(self, other: Resampled) -> Shared:
         """Returns the state of the units that both models have a number for; by default all units.
