@@ -22,6 +22,7 @@ constexpr double kInfinity = __builtin_inf(), kNan = __builtin_nan("");
 template <class Real>
 struct BitsOf {
   using Type = int64_t;
+  using Words = uint64_t;  // which may overflow
 };
 
 // A sum that is not rounded: low is at most half a unit in the last place of high.
@@ -188,7 +189,8 @@ VALOR_REAL Real long_exp(const Real& high, const Real& low) {
 // The same for high from -708 to 709: no power is below 2^-1022.
 VALOR_REAL Real normal_exp(const Real& high, const Real& low) {
   const Exponential<Real> found = exponential<Real>(high, low);
-  return with_bits<Real>(bits_in(found.value) + (found.steps >> 4 << 52));
+  using Words = typename BitsOf<Real>::Words;
+  return with_bits<Real>((Words)bits_in(found.value) + ((Words)found.steps >> 4 << 52));
 }
 VALOR_HD bool has_exp(double high) { return high > -746.0 && high < 710.0; }
 

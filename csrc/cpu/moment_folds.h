@@ -19,6 +19,7 @@ constexpr int kMostSlices = 4, kWeights = 2 * kMostSlices - 1;
 
 typedef double Pack __attribute__((vector_size(64)));
 typedef int64_t PackBits __attribute__((vector_size(64)));
+typedef uint64_t PackWords __attribute__((vector_size(64)));
 typedef float HalfPack __attribute__((vector_size(32)));
 
 // Slices of numbers below 2^exponent, and the units of sums.

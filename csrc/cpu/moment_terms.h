@@ -7,6 +7,7 @@ namespace valor {
 template <>
 struct BitsOf<Pack> {
   using Type = PackBits;
+  using Words = PackWords;
 };
 
 template <>

@@ -14,7 +14,6 @@ namespace valor {
 constexpr int64_t kMostPairs = 256;  // members of an ensemble that are compared one with another
 constexpr int64_t kFetched = 1024;   // numbers that are fetched before they are read
 
-typedef uint64_t PackWords __attribute__((vector_size(64)));
 constexpr double kRoot2 = 0x1.6a09e667f3bcdp0;
 
 // The logarithm of p / q for positive normal numbers, to about one unit in the last place (Tang,
