@@ -66,8 +66,8 @@ VALOR_INLINE double cosine_of(double both, double of_a, double of_b) {
 
 // Which lanes hold no normal number above 0. By whole numbers: GCC makes some comparisons lane by lane.
 VALOR_INLINE PackBits not_normal(const Pack& x) {
-  const PackBits bits = (PackBits)x;
-  return ((bits - 0x0010000000000000ll) | (0x7fefffffffffffffll - bits)) >> 63;
+  const PackWords bits = (PackWords)x;
+  return (PackBits)((bits - 0x0010000000000000ull) | (0x7fefffffffffffffull - bits)) >> 63;
 }
 VALOR_INLINE PackBits not_zero(const Pack& x) { return -((PackBits)x & 0x7fffffffffffffffll) >> 63; }
 
@@ -182,9 +182,9 @@ VALOR_INLINE bool write_divergences(const Value* first, const Value* second, int
 VALOR_INLINE Pack terms_of_logs(const Pack& p, const Pack& q) {
   const Pack zero = {};
   const PackBits fits = ((PackBits)size_of(p) - bits_of(700.0)) >> 63;
-  const PackBits there = (PackBits)p ^ bits_of(-kInfinity);
+  const PackWords there = (PackWords)((PackBits)p ^ bits_of(-kInfinity));
   const Pack power = long_exp<Pack>((Pack)((PackBits)p & fits), zero);
-  return (Pack)(((PackBits)(power * (p - q)) | ~fits) & ((there | -there) >> 63));
+  return (Pack)(((PackBits)(power * (p - q)) | ~fits) & ((PackBits)(there | -there) >> 63));
 }
 
 // The logarithm of the mean of two numbers of which p and q are the logarithms, one of them finite.
