@@ -135,7 +135,7 @@ def slices(
 
 
 def _of_objects(names: Sequence[str], read: Columns | None) -> bool:
-    """Whether slices are of objects: by an attribute of theirs that no column of the table has the name of."""
+    """Returns whether slices are of objects, by an attribute whose name no column of the table has."""
     return len(names) == 1 and names[0] in OBJECT_COLUMNS and (read is None or names[0] not in read)
 
 

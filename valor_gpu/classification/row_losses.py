@@ -195,7 +195,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
         return None if step is None else {**step.tensors, **dict(step.rows)}
 
     def _rule(self) -> LossRule:
-        """What is summed of a batch."""
+        """Returns the rule by which a batch is summed."""
         raise NotImplementedError
 
     def _planner(self) -> Planner:
@@ -260,7 +260,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
         return {**config, "average": self.average} if self.task.kind == "multilabel" else config
 
     def _sample(self, state: LossSums, pooled: Sequence[Pooled] = ()) -> Resampled:
-        """What the mean is resampled from.
+        """Returns the rows that the mean is resampled from.
 
         Raises:
             InputError: the metric keeps no rows, or rows have weights.
@@ -279,7 +279,7 @@ class RowLoss(ProbabilityMetric[LossSums]):
         return self._row_sample(losses[places], target[places], arrivals)
 
     def _label_sample(self, state: LossSums, losses: Any, target: Any) -> Resampled:
-        """What means over labels, and those of each label, are resampled from.
+        """Returns the rows that the means over labels and of each label are resampled from.
 
         Raises:
             InputError: an element is left out, or rows have weights.

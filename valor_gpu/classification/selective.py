@@ -149,7 +149,7 @@ class SelectiveMetric(ProbabilityMetric[ScoreRecords]):
         return _Read(scores, right, error)
 
     def _ranked(self, state: ScoreRecords, pooled: bool) -> Ranked:
-        """What ops of ranks and the bootstrap take."""
+        """Returns the scores and targets as ops of ranks and the bootstrap take them."""
         return Ranked(state.scores, state.target, _IGNORED, None)
 
     def _groups(self, state: ScoreRecords) -> _Groups:

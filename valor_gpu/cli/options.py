@@ -100,7 +100,7 @@ def device(text: str) -> str:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """What commas separate."""
+    """Returns the names that commas separate."""
     return tuple(name.strip() for name in text.split(","))
 
 
